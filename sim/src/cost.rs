@@ -1,0 +1,203 @@
+//! What a stage costs on an engine, alone: time and DRAM bytes by size and context.
+
+use crate::world::{EngineId, STAGES_MAX, StageId};
+
+/// Costs by engine and stage.
+#[derive(Clone, Debug, Default)]
+pub struct CostTable {
+    /// Row per engine, column per stage; `None`: the engine cannot run it.
+    pub rows: Vec<[Option<StageCosts>; STAGES_MAX]>,
+}
+
+/// A stage's costs on an engine: alone, and (where they differ) while another lane is busy.
+#[derive(Clone, Debug)]
+pub struct StageCosts {
+    /// Alone.
+    pub alone: Cost,
+    /// While another lane is busy.
+    pub corun: Option<Cost>,
+    /// Spread of the time.
+    pub noise: Noise,
+    /// CPU cores kept busy beside the engine.
+    pub host_cores: f64,
+    /// Share of the time alone that is serial CPU work.
+    pub host_share: f64,
+    /// W while it runs; `None`: the engine's.
+    pub active_w: Option<f64>,
+}
+
+/// Spread of a stage's time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Noise {
+    /// None.
+    None,
+    /// A log-normal factor with mean 1.
+    LogNormal {
+        /// Coefficient of variation.
+        cv: f64,
+    },
+    /// A factor drawn from measured ones (sample ÷ mean).
+    Empirical(Vec<f64>),
+}
+
+/// Time and bytes by size and context.
+#[derive(Clone, Debug)]
+pub struct Cost {
+    /// Seconds.
+    pub time: Time,
+    /// Bytes whatever the size.
+    pub bytes_fixed: f64,
+    /// Bytes per token.
+    pub bytes_per_token: f64,
+    /// Bytes per token and token of context before it.
+    pub bytes_per_token_context: f64,
+    /// Sizes within which it was measured.
+    pub measured_tokens: (f64, f64),
+    /// Contexts within which it was measured.
+    pub measured_context: (f64, f64),
+}
+
+/// Form of the time.
+#[derive(Clone, Debug)]
+pub enum Time {
+    /// `fixed + per_token·n + per_token_context·(n·ctx + n(n−1)/2)`, seconds.
+    Linear {
+        /// s.
+        fixed: f64,
+        /// s per token.
+        per_token: f64,
+        /// s per token and token of context.
+        per_token_context: f64,
+    },
+    /// Linear interpolation in time over the size, plus `per_token_context` as above.
+    Table {
+        /// Sizes, rising.
+        size: Vec<f64>,
+        /// Seconds.
+        secs: Vec<f64>,
+        /// s per token and token of context.
+        per_token_context: f64,
+    },
+    /// `fixed + bytes/rate`, seconds; the size is in bytes.
+    Transfer {
+        /// s.
+        fixed: f64,
+        /// Bytes per second.
+        bytes_per_s: f64,
+    },
+}
+
+/// A cost at one size and context.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct At {
+    /// Seconds alone.
+    pub secs: f64,
+    /// DRAM bytes.
+    pub bytes: f64,
+    /// Whether size and context lie within what was measured.
+    pub measured: bool,
+}
+
+impl Cost {
+    /// The cost of size `n` (tokens, bytes for transfers, megapixels for tabled encodes) on `ctx`
+    /// tokens of context.
+    #[inline]
+    pub fn at(&self, n: f64, ctx: f64) -> At {
+        let pairs = n * ctx + 0.5 * n * (n - 1.0).max(0.0);
+        let secs = match &self.time {
+            Time::Linear {
+                fixed,
+                per_token,
+                per_token_context,
+            } => fixed + per_token * n + per_token_context * pairs,
+            Time::Table {
+                size,
+                secs,
+                per_token_context,
+            } => interpolate(size, secs, n) + per_token_context * pairs,
+            Time::Transfer { fixed, bytes_per_s } => fixed + n / bytes_per_s,
+        };
+        let bytes =
+            self.bytes_fixed + self.bytes_per_token * n + self.bytes_per_token_context * pairs;
+        let measured = n >= self.measured_tokens.0
+            && n <= self.measured_tokens.1
+            && ctx >= self.measured_context.0
+            && ctx <= self.measured_context.1;
+        At {
+            secs,
+            bytes,
+            measured,
+        }
+    }
+}
+
+/// Piecewise linear interpolation; beyond the ends the outer segment goes on, never below zero.
+fn interpolate(xs: &[f64], ys: &[f64], x: f64) -> f64 {
+    if xs.len() == 1 {
+        return ys[0];
+    }
+    let segment = xs[1..xs.len() - 1].partition_point(|&edge| edge <= x);
+    let (x0, x1) = (xs[segment], xs[segment + 1]);
+    let (y0, y1) = (ys[segment], ys[segment + 1]);
+    (y0 + (y1 - y0) * (x - x0) / (x1 - x0)).max(0.0)
+}
+
+impl CostTable {
+    /// The costs of a stage on an engine.
+    #[inline]
+    pub fn get(&self, engine: EngineId, stage: StageId) -> Option<&StageCosts> {
+        self.rows[engine.0 as usize][stage.0 as usize].as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn linear(fixed: f64, per_token: f64, per_token_context: f64) -> Cost {
+        Cost {
+            time: Time::Linear {
+                fixed,
+                per_token,
+                per_token_context,
+            },
+            bytes_fixed: 0.0,
+            bytes_per_token: 2.0,
+            bytes_per_token_context: 1.0,
+            measured_tokens: (1.0, 1024.0),
+            measured_context: (0.0, 4096.0),
+        }
+    }
+
+    #[test]
+    fn closed_form_equals_the_sum_over_tokens() {
+        let cost = linear(0.0, 0.01, 1e-5);
+        let whole = cost.at(100.0, 500.0);
+        let mut secs = 0.0;
+        let mut bytes = 0.0;
+        for k in 0..100 {
+            let step = cost.at(1.0, 500.0 + f64::from(k));
+            secs += step.secs;
+            bytes += step.bytes;
+        }
+        assert!((whole.secs - secs).abs() < 1e-9);
+        assert!((whole.bytes - bytes).abs() < 1e-6);
+    }
+
+    #[test]
+    fn tables_interpolate_in_time_and_say_when_they_extrapolate() {
+        // 292 tokens at 663 tok/s, 4132 at 266.92 tok/s: linear in time, not in tok/s.
+        let mut cost = linear(0.0, 0.0, 0.0);
+        cost.time = Time::Table {
+            size: vec![292.0, 4132.0],
+            secs: vec![292.0 / 663.0, 4132.0 / 266.92],
+            per_token_context: 0.0,
+        };
+        cost.measured_tokens = (292.0, 4132.0);
+        let middle = cost.at(2212.0, 0.0);
+        assert!((middle.secs - 0.5 * (292.0 / 663.0 + 4132.0 / 266.92)).abs() < 1e-12);
+        assert!(middle.measured);
+        let beyond = cost.at(8192.0, 0.0);
+        assert!(beyond.secs > 4132.0 / 266.92 && !beyond.measured);
+    }
+}

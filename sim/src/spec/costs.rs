@@ -1,0 +1,98 @@
+//! The cost file: what each stage of a model costs on each engine of a SoC.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::quantity::{Origin, Quantity};
+
+/// Costs of a model on a SoC (`profiles/<soc>/<model>.toml`).
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CostsFile {
+    /// Key of the SoC profile.
+    pub soc: String,
+    /// Key of the model.
+    pub model: String,
+    /// Origin of every number that names none and has no nearer `origin`.
+    pub origin: Option<String>,
+    /// Costs by engine.
+    pub engines: BTreeMap<String, EngineCosts>,
+    /// Where the numbers came from, by key.
+    #[serde(default)]
+    pub origins: BTreeMap<String, Origin>,
+}
+
+/// Costs on one engine.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EngineCosts {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Bytes of the copy of the language model's weights that this engine keeps for itself; absent if
+    /// it shares the model's one copy or runs no language stage.
+    pub weights_copy_bytes: Option<Quantity>,
+    /// Cost by stage name; `export`, `import` and `reconstruct` are stages too.
+    pub stages: BTreeMap<String, StageCost>,
+    /// Cost by stage name while another lane is busy, where the lane's core set or clock differs then.
+    #[serde(default)]
+    pub corun: BTreeMap<String, StageCost>,
+    /// Stages that this engine cannot run, with the reason.
+    #[serde(default)]
+    pub unsupported: BTreeMap<String, String>,
+}
+
+/// Cost of a stage on an engine, alone on the SoC.
+///
+/// Time for size `n` (tokens; 1 for an encode) on a context of `ctx` tokens:
+/// `fixed_s + per_token_s·n + per_token_context_s·(n·ctx + n(n−1)/2)`, or the interpolated table,
+/// or for transfers `fixed_s + bytes/gbps`. DRAM bytes follow the same form.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StageCost {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Time whatever the size, s.
+    pub fixed_s: Option<Quantity>,
+    /// Time per token, s.
+    pub per_token_s: Option<Quantity>,
+    /// Time per token and token of context before it, s.
+    pub per_token_context_s: Option<Quantity>,
+    /// Measured times by size, interpolated linearly in time.
+    pub table: Option<TimeTable>,
+    /// Transfer rate of `import` and `export`, GB/s.
+    pub gbps: Option<Quantity>,
+    /// DRAM bytes whatever the size.
+    pub bytes: Option<Quantity>,
+    /// DRAM bytes per token.
+    pub bytes_per_token: Option<Quantity>,
+    /// DRAM bytes per token and token of context before it.
+    pub bytes_per_token_context: Option<Quantity>,
+    /// Spread of the time: coefficient of variation of a log-normal factor with mean 1.
+    pub cv: Option<Quantity>,
+    /// Spread of the time as measured samples (s) at one size; the drawn factor is sample ÷ mean.
+    pub samples_s: Option<Vec<f64>>,
+    /// CPU cores that the stage keeps busy beside its engine.
+    pub host_cores: Option<Quantity>,
+    /// Share of the stage's time alone that is serial CPU work, within [0, 1].
+    pub host_share: Option<Quantity>,
+    /// Power of the engine while this stage runs, W.
+    pub active_w: Option<Quantity>,
+    /// Sizes between which the form was measured, tokens; outside, results say so.
+    pub measured_tokens: Option<[f64; 2]>,
+    /// Contexts between which the form was measured, tokens; outside, results say so.
+    pub measured_context: Option<[f64; 2]>,
+}
+
+/// Times by size.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TimeTable {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Sizes in tokens (or megapixels for `encode`), rising.
+    pub size: Vec<f64>,
+    /// Times in seconds.
+    pub time_s: Vec<f64>,
+}

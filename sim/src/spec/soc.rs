@@ -1,0 +1,196 @@
+//! The SoC profile file: engines, lanes, memory, contention and power.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::quantity::{Origin, Quantity};
+
+/// A SoC profile (`profiles/<soc>/soc.toml`).
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SocFile {
+    /// Name for people, for example `Rockchip RK3588`.
+    pub name: String,
+    /// Origin of every number that names none and has no nearer `origin`.
+    pub origin: Option<String>,
+    /// Shared memory.
+    pub memory: Memory,
+    /// CPU cores that host work and CPU lanes share.
+    pub cpu: CpuPool,
+    /// Engines by name.
+    pub engines: BTreeMap<String, Engine>,
+    /// Lanes by name.
+    pub lanes: BTreeMap<String, Lane>,
+    /// How engines slow each other down.
+    #[serde(default)]
+    pub contention: Contention,
+    /// Power of the whole SoC; absent means energy is not reported.
+    pub power: Option<Power>,
+    /// Where the numbers came from, by key.
+    #[serde(default)]
+    pub origins: BTreeMap<String, Origin>,
+}
+
+/// The memory that all engines share.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Capacity in bytes.
+    pub capacity_bytes: Quantity,
+    /// Bytes that the operating system and firmware keep.
+    pub reserved_bytes: Quantity,
+    /// Sustained bandwidth of all engines together, GB/s (1e9 bytes).
+    pub bandwidth_gbps: Quantity,
+    /// Peak (data-sheet) bandwidth, GB/s.
+    pub peak_gbps: Option<Quantity>,
+}
+
+/// The CPU cores.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CpuPool {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Cores that lanes and host work compete for.
+    pub cores: Quantity,
+}
+
+/// Kind of processor.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// General-purpose cores.
+    Cpu,
+    /// Graphics processor.
+    Gpu,
+    /// Neural processor (an ANE is an NPU).
+    Npu,
+}
+
+/// A processor of the SoC.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Kind of processor.
+    pub kind: EngineKind,
+    /// Streaming read rate of this engine alone, GB/s.
+    pub port_gbps: Quantity,
+    /// Arbitration weight under contention, relative to the other engines.
+    pub weight: Quantity,
+    /// Bytes that this engine can address; a model whose weights exceed it does not fit this engine.
+    pub address_limit_bytes: Option<Quantity>,
+    /// Bytes of KV that this engine may hold; absent means as much as the SoC has.
+    pub kv_budget_bytes: Option<Quantity>,
+    /// Power while idle, W.
+    pub idle_w: Option<Quantity>,
+    /// Power while a stage runs, W; a stage may state its own.
+    pub active_w: Option<Quantity>,
+}
+
+/// A serial executor on an engine.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lane {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Name of its engine.
+    pub engine: String,
+    /// CPU cores that the lane's own work keeps busy (CPU lanes).
+    pub cores: Option<Quantity>,
+    /// Core numbers that the live executor pins the lane to.
+    pub pin_cores: Option<Vec<u32>>,
+}
+
+/// Contention model and its parameters.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Contention {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Which model runs unless the scenario names another.
+    #[serde(default)]
+    pub model: ContentionModelName,
+    /// Overlap of compute and memory time within a stage: 1 = none, large = perfect.
+    pub overlap_exponent: Option<Quantity>,
+    /// How a stage's burst demand grows with its memory intensity: demand = port · μ^γ.
+    pub burst_exponent: Option<Quantity>,
+    /// PCCS curves by engine.
+    #[serde(default)]
+    pub pccs: BTreeMap<String, Pccs>,
+    /// Measured pair slowdowns.
+    #[serde(default)]
+    pub pairs: Vec<Pair>,
+}
+
+/// Name of a contention model.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContentionModelName {
+    /// No slowdown.
+    None,
+    /// Weighted max-min sharing of the bandwidth with partial overlap.
+    #[default]
+    WaterFilling,
+    /// Processor-centric contention curves (Xu et al., MICRO 2021).
+    Pccs,
+    /// Interpolation in the measured pair grid alone.
+    Pairwise,
+}
+
+/// PCCS parameters of one engine: three regions of its own bandwidth demand.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pccs {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Demand below which contention is minor, GB/s.
+    pub normal_from_gbps: Quantity,
+    /// Demand from which contention is intensive, GB/s.
+    pub intensive_from_gbps: Quantity,
+    /// Loss of relative speed in the minor region at saturating external demand (fraction).
+    pub minor_loss: Quantity,
+    /// External demand at which the loss stops growing ("contention balance point"), GB/s.
+    pub balance_gbps: Quantity,
+    /// Sum of own and external demand at which the normal region starts to lose speed, GB/s.
+    pub onset_gbps: Quantity,
+    /// Loss of relative speed per GB/s of external demand in the normal region.
+    pub normal_rate: Quantity,
+    /// Loss of relative speed per GB/s of external demand in the intensive region.
+    pub intensive_rate: Quantity,
+}
+
+/// Measured slowdown of one engine by another, on a grid of memory intensities.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pair {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// The engine that is slowed down.
+    pub victim: String,
+    /// The engine that runs beside it.
+    pub aggressor: String,
+    /// Memory intensities μ of the victim, rising, within [0, 1].
+    pub victim_mu: Vec<f64>,
+    /// Memory intensities μ of the aggressor, rising, within [0, 1].
+    pub aggressor_mu: Vec<f64>,
+    /// Slowdown (time beside ÷ time alone, at least 1) by victim row and aggressor column.
+    pub slowdown: Vec<Vec<f64>>,
+}
+
+/// Power beyond the engines'.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Power {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Power of the SoC with every engine idle, beyond the engines' own, W.
+    pub base_w: Quantity,
+    /// Energy per gigabyte moved to or from memory, J.
+    pub joules_per_gb: Option<Quantity>,
+}
