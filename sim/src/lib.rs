@@ -4,10 +4,17 @@
 //! This crate knows nothing of files, threads, clocks or screens.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod contention;
 pub mod cost;
 pub mod diag;
+pub mod dispatch;
+pub mod drive;
+pub mod metrics;
+pub mod simulation;
+pub mod soc;
 pub mod spec;
 pub mod time;
+pub mod trace;
 pub mod workload;
 pub mod world;

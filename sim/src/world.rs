@@ -7,7 +7,7 @@ use crate::spec::quantity::OriginKind;
 use crate::spec::scenario::{Binding, Keep, LengthPrediction, Modes, Policy};
 use crate::spec::soc::EngineKind;
 use crate::time::{Duration, Instant};
-use crate::workload::StreamPlan;
+use crate::workload::{QueryTimes, StreamPlan};
 
 /// Most engines of a SoC.
 pub const ENGINES_MAX: usize = 8;
@@ -123,6 +123,14 @@ impl World {
     #[inline]
     pub fn engine_of(&self, lane: LaneId) -> EngineId {
         self.lanes[lane.0 as usize].engine
+    }
+
+    /// Whether every query comes from a user who waits for his answer first.
+    pub fn closed_loop(&self) -> bool {
+        self.streams
+            .iter()
+            .filter_map(|stream| stream.queries.as_ref())
+            .all(|queries| matches!(queries.arrivals, QueryTimes::ClosedLoop { .. }))
     }
 }
 

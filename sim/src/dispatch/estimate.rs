@@ -1,0 +1,419 @@
+//! What the policy expects: queued work, preparation, service, co-run slowdown.
+//!
+//! Everything here comes from the believed costs and predicted lengths, never from drawn ones.
+
+use std::cell::Cell;
+
+use super::state::{Class, Item, JobId, Part, State};
+use crate::contention::{ContentionModel, Load};
+use crate::cost::{At, CostTable};
+use crate::spec::model::StageKind;
+use crate::time::Instant;
+use crate::world::{EngineId, LANES_MAX, LaneId, StageId};
+
+/// Loads that the memo keeps whole; more are computed each time.
+const MEMO_LOADS: usize = 3;
+/// Slots, a power of two.
+const MEMO_SLOTS: usize = 64;
+
+/// Slowdowns of small running sets, remembered exactly: a steady workload asks the same again.
+#[derive(Debug)]
+pub(crate) struct SlowdownMemo {
+    slots: Vec<Cell<Slot>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    count: u8,
+    engines: [u8; MEMO_LOADS],
+    mus: [u64; MEMO_LOADS],
+    slowdowns: [f64; MEMO_LOADS],
+}
+
+impl SlowdownMemo {
+    pub(crate) fn new() -> Self {
+        let empty = Slot {
+            count: 0,
+            engines: [0; MEMO_LOADS],
+            mus: [0; MEMO_LOADS],
+            slowdowns: [1.0; MEMO_LOADS],
+        };
+        Self {
+            slots: vec![Cell::new(empty); MEMO_SLOTS],
+        }
+    }
+
+    /// As [`ContentionModel::slowdowns`].
+    #[inline]
+    pub(crate) fn slowdowns(&self, model: &dyn ContentionModel, loads: &[Load], out: &mut [f64]) {
+        match loads.len() {
+            0 => {}
+            1 => out[0] = 1.0,
+            2..=MEMO_LOADS => self.remembered(model, loads, out),
+            _ => model.slowdowns(loads, out),
+        }
+    }
+
+    fn remembered(&self, model: &dyn ContentionModel, loads: &[Load], out: &mut [f64]) {
+        let mut key = Slot {
+            count: loads.len() as u8,
+            engines: [0; MEMO_LOADS],
+            mus: [0; MEMO_LOADS],
+            slowdowns: [1.0; MEMO_LOADS],
+        };
+        let mut hash = 0u64;
+        for (index, load) in loads.iter().enumerate() {
+            key.engines[index] = load.engine.0;
+            key.mus[index] = load.mu.to_bits();
+            hash = (hash.rotate_left(23) ^ key.mus[index] ^ u64::from(load.engine.0))
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        let slot = &self.slots[(hash >> 58) as usize % MEMO_SLOTS];
+        let found = slot.get();
+        if found.count == key.count && found.engines == key.engines && found.mus == key.mus {
+            out[..loads.len()].copy_from_slice(&found.slowdowns[..loads.len()]);
+            return;
+        }
+        model.slowdowns(loads, &mut key.slowdowns[..loads.len()]);
+        out[..loads.len()].copy_from_slice(&key.slowdowns[..loads.len()]);
+        slot.set(key);
+    }
+}
+
+/// What a request costs on a lane, as the policy expects it. Times in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// W: until the lane is free for it.
+    pub wait: u64,
+    /// P: cheapest preparation of the version that it reads.
+    pub prepare: u64,
+    /// S: query prefill and decode, alone.
+    pub alone: u64,
+    /// S under the slowdown that it would see.
+    pub beside: u64,
+    /// Delay that it would cause to what runs and waits on other lanes.
+    pub harm: u64,
+}
+
+fn ns(secs: f64) -> u64 {
+    crate::time::Duration::from_secs_f64(secs).0
+}
+
+impl State<'_> {
+    pub(crate) fn believed(&self) -> &CostTable {
+        self.world
+            .believed_costs
+            .as_ref()
+            .unwrap_or(&self.world.costs)
+    }
+
+    #[inline]
+    fn believed_at(&self, engine: EngineId, stage: StageId, n: f64, context: f64) -> Option<At> {
+        Some(self.believed().get(engine, stage)?.alone.at(n, context))
+    }
+
+    /// Expected time of prefilling `tokens` again, ns; 0 for none.
+    pub(crate) fn rebuild_time(&self, engine: EngineId, tokens: u32, context: u32) -> u64 {
+        if tokens == 0 {
+            return 0;
+        }
+        self.believed_at(
+            engine,
+            self.world.transfer.reconstruct,
+            tokens.into(),
+            context.into(),
+        )
+        .map_or(u64::MAX / 4, |at| ns(at.secs))
+    }
+
+    /// Expected time of copying `tokens` of KV, ns; `None` where a side cannot.
+    pub(crate) fn import_time(
+        &self,
+        source: EngineId,
+        engine: EngineId,
+        tokens: u32,
+    ) -> Option<u64> {
+        let bytes = self.kv_bytes(tokens.into()) as f64;
+        let out = self.believed_at(source, self.world.transfer.export, bytes, 0.0)?;
+        let back = self.believed_at(engine, self.world.transfer.import, bytes, 0.0)?;
+        Some(ns(out.secs + back.secs))
+    }
+
+    /// Expected time of a stage on a lane alone, ns.
+    pub(crate) fn stage_time(&self, job: JobId, stage: StageId, lane: LaneId) -> u64 {
+        let job = self.job(job);
+        let (n, context) = match self.world.stages[stage.0 as usize].kind {
+            StageKind::Encode => (self.megapixels(job.stream), 0),
+            StageKind::Project => (f64::from(job.tokens), 0),
+            StageKind::Ingest => (
+                f64::from(job.tokens),
+                self.context_tokens(job.stream, job.version - 1),
+            ),
+            StageKind::QueryPrefill => (f64::from(job.prompt), self.bound_context(job)),
+            StageKind::Decode => (
+                f64::from(job.predicted.saturating_sub(1)),
+                self.bound_context(job) + u64::from(job.prompt),
+            ),
+            _ => (1.0, 0),
+        };
+        self.believed_at(self.world.engine_of(lane), stage, n, context as f64)
+            .map_or(u64::MAX / 4, |at| ns(at.secs))
+    }
+
+    pub(crate) fn megapixels(&self, stream: crate::world::StreamId) -> f64 {
+        self.world.streams[stream.0 as usize]
+            .frames
+            .as_ref()
+            .map_or(1.0, |frames| frames.megapixels)
+    }
+
+    fn bound_context(&self, job: &super::state::Job) -> u64 {
+        self.context_tokens(job.stream, self.version_for(job))
+    }
+
+    /// The version that a request reads, or would read if it started now.
+    #[inline]
+    pub(crate) fn version_for(&self, job: &super::state::Job) -> u32 {
+        if job.version == super::state::UNBOUND {
+            self.stream(job.stream).published
+        } else {
+            job.version
+        }
+    }
+
+    /// Time until `lane` has ended what precedes a new item, ns.
+    #[inline]
+    pub(crate) fn wait(&self, lane: LaneId, now: Instant, query: bool) -> u64 {
+        let lane = self.lane(lane);
+        let held = if lane.held.is_some() {
+            lane.expected_end.saturating_since(now).0
+        } else {
+            0
+        };
+        held + if query {
+            lane.backlog_queries
+        } else {
+            lane.backlog
+        }
+    }
+
+    /// Expected preparation and service of a request on a lane alone, ns.
+    pub(crate) fn bound_time(&self, job_id: JobId, lane: LaneId) -> (u64, u64) {
+        let job = self.job(job_id);
+        let engine = self.world.engine_of(lane);
+        match job.class {
+            Class::Query => {
+                let version = self.version_for(job);
+                let prepare = self.preparation_time(job, version, engine);
+                let graph = &self.world.query_graph;
+                let mut alone = 0;
+                for position in [graph.bound_at, graph.bound_end] {
+                    alone += self.stage_time(job_id, graph.stages[position as usize], lane);
+                }
+                (prepare, alone)
+            }
+            Class::Frame | Class::Join => {
+                let graph = &self.world.frame_graph;
+                let prepare = self.plan(job.stream, job.version - 1, engine).1;
+                (
+                    prepare,
+                    self.stage_time(job_id, graph.stages[graph.bound_at as usize], lane),
+                )
+            }
+        }
+    }
+
+    fn preparation_time(&self, job: &super::state::Job, version: u32, engine: EngineId) -> u64 {
+        if self.world.modes.context_reuse {
+            return self.plan(job.stream, version, engine).1;
+        }
+        let tokens = self.context_tokens(job.stream, version) as u32;
+        match job.rebuilt_on {
+            Some(source) if source == engine => 0,
+            Some(source) => self
+                .import_time(source, engine, tokens)
+                .unwrap_or_else(|| self.rebuild_time(engine, tokens, 0)),
+            None => self.encode_time(job, version, engine) + self.rebuild_time(engine, tokens, 0),
+        }
+    }
+
+    /// Expected time of encoding a version's frames again, ns; 0 where embeddings are kept.
+    pub(crate) fn encode_time(
+        &self,
+        job: &super::state::Job,
+        version: u32,
+        engine: EngineId,
+    ) -> u64 {
+        let frames = self.frames_to_encode(job, version);
+        let Some(stage) = self.encode_stage() else {
+            return 0;
+        };
+        self.believed_at(engine, stage, self.megapixels(job.stream), 0.0)
+            .map_or(0, |at| ns(at.secs) * u64::from(frames))
+    }
+
+    /// Frames that a rebuild of `version` encodes again.
+    pub(crate) fn frames_to_encode(&self, job: &super::state::Job, version: u32) -> u32 {
+        if self.world.modes.embedding_cache {
+            return 0;
+        }
+        let stream = self.stream(job.stream);
+        let item = stream.item(version);
+        if item.low >= stream.base {
+            item.frames - stream.item(item.low).frames
+        } else {
+            item.frames
+        }
+    }
+
+    /// The model's encode stage, if it has one.
+    pub(crate) fn encode_stage(&self) -> Option<StageId> {
+        self.world
+            .frame_graph
+            .stages
+            .iter()
+            .copied()
+            .find(|stage| self.world.stages[stage.0 as usize].kind == StageKind::Encode)
+    }
+
+    /// The load that a stage is believed to put on the memory.
+    pub(crate) fn believed_load(
+        &self,
+        engine: EngineId,
+        stage: StageId,
+        n: f64,
+        context: f64,
+    ) -> Load {
+        let mu = self
+            .believed_at(engine, stage, n, context)
+            .map_or(0.0, |at| {
+                intensity(at, self.world.engines[engine.0 as usize].port_bytes_per_s)
+            });
+        Load { engine, mu }
+    }
+
+    /// Everything that the state-aware score adds up.
+    pub(crate) fn estimate(&self, job_id: JobId, lane: LaneId, now: Instant) -> Estimate {
+        let (prepare, alone) = self.bound_time(job_id, lane);
+        let wait = self.wait(lane, now, true);
+        let mut estimate = Estimate {
+            wait,
+            prepare,
+            alone,
+            beside: alone,
+            harm: 0,
+        };
+        if self.world.contention_off {
+            return estimate;
+        }
+        // Decode dominates a request: its intensity stands for the whole.
+        let job = self.job(job_id);
+        let graph = &self.world.query_graph;
+        let engine = self.world.engine_of(lane);
+        let context = (self.bound_context(job) + u64::from(job.prompt)) as f64;
+        let own = self.believed_load(
+            engine,
+            graph.stages[graph.bound_end as usize],
+            f64::from(job.predicted.max(2) - 1),
+            context,
+        );
+        let mut loads = [own; LANES_MAX];
+        let mut others = [(lane, 0u64); LANES_MAX];
+        let mut count = 0;
+        for (index, other) in self.lanes.iter().enumerate() {
+            let id = LaneId(index as u8);
+            if id == lane || !other.running {
+                continue;
+            }
+            // How long it, and what waits behind it, will still be there when this request starts.
+            let left = self.wait(id, now, false).saturating_sub(wait);
+            if left > 0 {
+                others[count] = (id, left);
+                count += 1;
+                loads[count] = other.load;
+            }
+        }
+        if count == 0 {
+            return estimate;
+        }
+        let mut with = [1.0; LANES_MAX];
+        let model = &*self.world.contention;
+        self.memo
+            .slowdowns(model, &loads[..=count], &mut with[..=count]);
+        let mut without = [1.0; LANES_MAX];
+        self.memo
+            .slowdowns(model, &loads[1..=count], &mut without[1..=count]);
+        let service = prepare + alone;
+        let longest = others[..count]
+            .iter()
+            .map(|&(_, left)| left)
+            .max()
+            .unwrap_or(0);
+        let overlapped = (longest as f64).min(service as f64 * with[0]);
+        // The overlapped part runs at 1/s; the rest alone.
+        let beside = service as f64 + overlapped * (1.0 - 1.0 / with[0]);
+        estimate.beside = (beside as u64).saturating_sub(prepare);
+        for (index, &(id, left)) in others[..count].iter().enumerate() {
+            let overlap = (left as f64).min(beside);
+            let delay = overlap * (1.0 - without[index + 1] / with[index + 1]);
+            let behind = 1 + self.lane(id).queue.iter().filter(|item| item.query).count();
+            estimate.harm += (delay * behind as f64) as u64;
+        }
+        estimate
+    }
+
+    /// Expected time of an item on a lane, ns.
+    pub(crate) fn item_time(&self, job: JobId, part: Part, lane: LaneId) -> u64 {
+        match part {
+            Part::Free(position) => {
+                let graph = self.graph(job);
+                self.stage_time(job, graph.stages[position as usize], lane)
+            }
+            Part::Bound => {
+                let (prepare, service) = self.bound_time(job, lane);
+                prepare + service
+            }
+            Part::Rebuild => {
+                let engine = self.world.engine_of(lane);
+                let job = self.job(job);
+                let version = self.version_for(job);
+                let tokens = self.context_tokens(job.stream, version) as u32;
+                self.encode_time(job, version, engine) + self.rebuild_time(engine, tokens, 0)
+            }
+        }
+    }
+
+    /// The lane among `lanes` that is expected to end an item first.
+    pub(crate) fn earliest(
+        &self,
+        job: JobId,
+        part: Part,
+        lanes: u16,
+        now: Instant,
+    ) -> Option<LaneId> {
+        super::state::lanes_of(lanes).min_by_key(|&lane| {
+            self.wait(lane, now, false)
+                .saturating_add(self.item_time(job, part, lane))
+        })
+    }
+
+    /// An item with its expected time on `lane`.
+    pub(crate) fn item(&self, job: JobId, part: Part, lane: LaneId) -> Item {
+        Item {
+            job,
+            part,
+            query: self.job(job).class == Class::Query,
+            estimate: self.item_time(job, part, lane),
+        }
+    }
+}
+
+/// Memory intensity μ of a cost on an engine of this port rate.
+#[inline]
+pub(crate) fn intensity(at: At, port_bytes_per_s: f64) -> f64 {
+    if at.secs > 0.0 {
+        (at.bytes / port_bytes_per_s / at.secs).clamp(0.0, 1.0)
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,707 @@
+//! The scheduler: a state machine without IO, clock or randomness.
+//!
+//! [`Dispatcher::handle`] takes what happened and when, and appends what it asks for. It owns queues,
+//! lanes, versioned contexts, residency and memory, and keeps the numbered invariants. Choices are a
+//! [`policy::Policy`]'s.
+//!
+//! Path of a frame: accepted as the next item of its stream's context, its free stages (encode, …)
+//! placed at once, its ingest placed when all earlier items are published; then it is published.
+//! Path of a query: bound to a version, ready when that is published, placed by the policy on a lane,
+//! prepared there (reuse, import, reconstruct), prefilled, decoded, complete.
+
+mod context;
+mod estimate;
+mod message;
+pub mod policy;
+mod run;
+mod state;
+
+use std::collections::VecDeque;
+
+pub use estimate::Estimate;
+pub(crate) use estimate::{SlowdownMemo, intensity};
+pub use message::{Completion, Effect, Effects, Input, Preparation, Reason, Task};
+
+use context::{Resident, StreamState, answer_item, chain, frame_item};
+use policy::{Decision, Policy, Request, View};
+use state::{
+    Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND, lanes_of,
+};
+
+use crate::contention::Load;
+use crate::spec::model::StageKind;
+use crate::spec::scenario::{Binding, Keep};
+use crate::time::Instant;
+use crate::world::{ENGINES_MAX, EngineId, Graph, LaneId, STAGES_MAX, StageId, StreamId, World};
+
+/// Versions after which a windowed context's old items are looked at for pruning.
+const PRUNE_EVERY: usize = 1024;
+
+/// Digest of an answer: what it read, and what was asked.
+///
+/// The serial run gives the same for the same version and query.
+pub fn answer_digest(version_digest: u64, query: u32, prompt: u32) -> u64 {
+    chain(version_digest, answer_item(query, prompt))
+}
+
+/// Digest of a stream's empty context.
+pub fn stream_digest(name: &str) -> u64 {
+    name.bytes()
+        .fold(0, |digest, byte| chain(digest, byte.into()))
+}
+
+/// Digest of a context after one more frame.
+pub fn frame_digest(digest: u64, index: u32, tokens: u32) -> u64 {
+    chain(digest, frame_item(index, tokens))
+}
+
+/// Digest of a context after one more answer of `tokens` tokens, its prompt included.
+pub fn joined_digest(digest: u64, query: u32, tokens: u32) -> u64 {
+    chain(digest, answer_item(query, tokens))
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct Dispatcher<'w> {
+    state: State<'w>,
+    policy: Box<dyn Policy>,
+    ready_scratch: Vec<JobId>,
+    part_ended: bool,
+}
+
+impl<'w> Dispatcher<'w> {
+    /// A scheduler with the world's own policy.
+    pub fn new(world: &'w World) -> Self {
+        Self::with_policy(world, policy::build(world))
+    }
+
+    /// A scheduler with a policy that the caller wrote.
+    pub fn with_policy(world: &'w World, policy: Box<dyn Policy>) -> Self {
+        let lane = LaneState {
+            queue: VecDeque::with_capacity(64),
+            held: None,
+            step: Step::Blocked,
+            stage: StageId(0),
+            running: false,
+            expected_end: Instant::ZERO,
+            backlog_queries: 0,
+            backlog: 0,
+            load: Load {
+                engine: EngineId(0),
+                mu: 0.0,
+            },
+            failed: false,
+        };
+        let streams = world.streams.len();
+        let state = State {
+            world,
+            jobs: Vec::with_capacity(64),
+            free_jobs: Vec::with_capacity(64),
+            lanes: vec![lane; world.lanes.len()],
+            streams: vec![StreamState::default(); streams],
+            residents: vec![Resident::default(); streams * world.engines.len()],
+            kv_used: [0; ENGINES_MAX],
+            kv_total: 0,
+            kv_peak: 0,
+            ready: VecDeque::with_capacity(64),
+            stage_lanes: [0; STAGES_MAX],
+            answer_lanes: 0,
+            ingest_lanes: 0,
+            rebuild_lane: None,
+            transfer: policy.transfer().unwrap_or(world.modes.state_transfer),
+            serial: policy.serial(),
+            requests: 0,
+            answers_running: 0,
+            lanes_busy: 0,
+            exclusive_running: 0,
+            memo: SlowdownMemo::new(),
+        };
+        let mut dispatcher = Self {
+            state,
+            policy,
+            ready_scratch: Vec::new(),
+            part_ended: false,
+        };
+        dispatcher.reset();
+        dispatcher
+    }
+
+    /// Back to the start of a run; allocations stay.
+    pub fn reset(&mut self) {
+        let state = &mut self.state;
+        let world = state.world;
+        state.jobs.clear();
+        state.free_jobs.clear();
+        state.ready.clear();
+        for lane in &mut state.lanes {
+            lane.queue.clear();
+            lane.held = None;
+            lane.step = Step::Blocked;
+            lane.running = false;
+            lane.backlog = 0;
+            lane.backlog_queries = 0;
+            lane.failed = false;
+        }
+        for (stream, plan) in state.streams.iter_mut().zip(&world.streams) {
+            stream.reset(world.model.system_tokens, stream_digest(&plan.name));
+        }
+        state.residents.fill(Resident::default());
+        state.kv_used = [0; ENGINES_MAX];
+        state.kv_total = 0;
+        state.kv_peak = 0;
+        state.requests = 0;
+        state.answers_running = 0;
+        state.lanes_busy = 0;
+        state.exclusive_running = 0;
+        self.policy.reset();
+        self.find_able_lanes();
+    }
+
+    /// The view that the policy decides by.
+    pub fn view(&self, now: Instant) -> View<'_> {
+        View {
+            state: &self.state,
+            now,
+        }
+    }
+
+    /// Most KV bytes held at once so far.
+    pub fn peak_kv_bytes(&self) -> u64 {
+        self.state.kv_peak
+    }
+
+    /// Takes one input, and appends what it asks for. `now` never falls from call to call.
+    pub fn handle(&mut self, now: Instant, input: Input, effects: &mut Effects) {
+        match input {
+            Input::Frame {
+                ticket,
+                stream,
+                index,
+                tokens,
+            } => {
+                self.on_frame(now, ticket, stream, index, tokens, effects);
+            }
+            Input::Query {
+                ticket,
+                stream,
+                index,
+                prompt,
+                predicted,
+                max_output,
+                deadline,
+            } => {
+                let job = Job {
+                    ticket,
+                    prompt,
+                    predicted: predicted.max(1),
+                    max_output,
+                    deadline,
+                    ..blank(Class::Query, stream, index, now)
+                };
+                self.on_query(now, job, effects);
+            }
+            Input::Finish { lane, tokens, .. } => self.on_finish(now, lane, tokens, effects),
+            Input::Fail { lane } => self.on_fail(now, lane, effects),
+            Input::Close => return self.refuse_everything(effects),
+        }
+        loop {
+            self.part_ended = false;
+            self.place_ready(now, effects);
+            self.start_lanes(now, effects);
+            // A part without work ends as it starts, and may have made something ready.
+            if !self.part_ended {
+                return;
+            }
+        }
+    }
+
+    fn on_frame(
+        &mut self,
+        now: Instant,
+        ticket: u32,
+        stream_id: StreamId,
+        index: u32,
+        tokens: u32,
+        effects: &mut Effects,
+    ) {
+        let world = self.state.world;
+        let refuse = |reason| Effect::Refuse {
+            ticket,
+            stream: stream_id,
+            index,
+            query: false,
+            arrived: now,
+            reason,
+        };
+        let stream = self.state.stream(stream_id);
+        let context = stream.tokens_with(tokens, world.keep);
+        // A window slides only after the ingest: for a moment it holds one frame more.
+        let held = context
+            + if world.keep == Keep::All {
+                0
+            } else {
+                u64::from(tokens)
+            };
+        if stream.pending_frames >= world.max_pending_frames {
+            return effects.push(refuse(Reason::FramesPending));
+        }
+        if context > world.model.max_context_tokens.into() {
+            return effects.push(refuse(Reason::ContextTooLong));
+        }
+        if world.modes.context_reuse && self.state.ingest_lanes == 0 {
+            return effects.push(refuse(Reason::EngineFailed));
+        }
+        if world.modes.context_reuse && !self.ever_fits(self.state.ingest_lanes, held) {
+            return effects.push(refuse(Reason::NeverFits));
+        }
+        let stream = self.state.stream_mut(stream_id);
+        let version = stream.accept(Some(now), tokens, frame_item(index, tokens), world.keep);
+        stream.frames += 1;
+        stream.pending_frames += 1;
+        let job = self.state.insert(Job {
+            ticket,
+            version,
+            tokens,
+            ..blank(Class::Frame, stream_id, index, now)
+        });
+        self.state.stream_mut(stream_id).pending.push_back(job);
+        self.issue(job, now);
+        self.advance_stream(stream_id, now, effects);
+    }
+
+    fn on_query(&mut self, now: Instant, mut job: Job, effects: &mut Effects) {
+        let world = self.state.world;
+        if self.state.requests >= world.max_requests {
+            return effects.push(Effect::Refuse {
+                ticket: job.ticket,
+                stream: job.stream,
+                index: job.index,
+                query: true,
+                arrived: now,
+                reason: Reason::QueueFull,
+            });
+        }
+        let stream = self.state.stream(job.stream);
+        job.version = match world.binding {
+            Binding::Arrived => stream.accepted,
+            Binding::Published => stream.published,
+            Binding::AtDispatch => UNBOUND,
+        };
+        if job.version != UNBOUND {
+            let (stream, index, version) = (job.stream, job.index, job.version);
+            effects.push(Effect::Bind {
+                stream,
+                index,
+                version,
+            });
+        }
+        self.state.requests += 1;
+        let id = self.state.insert(job);
+        self.issue(id, now);
+        self.await_version(id, now, effects);
+    }
+
+    /// Places every free stage whose predecessors have ended.
+    fn issue(&mut self, id: JobId, now: Instant) {
+        let world = self.state.world;
+        if self.state.job(id).class == Class::Join
+            || (self.state.job(id).class == Class::Frame
+                && !world.modes.context_reuse
+                && !world.modes.embedding_cache)
+        {
+            return;
+        }
+        let graph = self.state.graph(id);
+        for position in 0..graph.stages.len() as u8 {
+            let job = self.state.job(id);
+            let bit = 1u32 << position;
+            let after = graph.after[position as usize];
+            if job.issued & bit != 0 || after & !job.done != 0 || graph.is_bound(position) {
+                continue;
+            }
+            self.state.job_mut(id).issued |= bit;
+            let lanes = self.state.stage_lanes[graph.stages[position as usize].0 as usize];
+            match self.state.earliest(id, Part::Free(position), lanes, now) {
+                Some(lane) => self.enqueue(id, Part::Free(position), lane),
+                None => self.state.job_mut(id).issued &= !bit,
+            }
+        }
+    }
+
+    /// Lets a request on once its version is published and the stages before its prefill have ended.
+    fn await_version(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
+        let graph = &self.state.world.query_graph;
+        let job = self.state.job(id);
+        let before = graph.after[graph.bound_at as usize];
+        if before & !job.done != 0 || job.issued & (1 << graph.bound_at) != 0 {
+            return;
+        }
+        let stream = job.stream;
+        if job.version != UNBOUND && job.version > self.state.stream(stream).published {
+            if !self.state.stream(stream).waiting.contains(&id) {
+                self.state.stream_mut(stream).waiting.push(id);
+            }
+            return;
+        }
+        self.state.job_mut(id).issued |= 1 << graph.bound_at;
+        self.make_ready(id, now, effects);
+    }
+
+    fn make_ready(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
+        let world = self.state.world;
+        let job = self.state.job(id);
+        let (stream, version) = (job.stream, self.state.version_for(job));
+        let tokens = self.state.context_tokens(stream, version)
+            + u64::from(job.prompt)
+            + u64::from(job.max_output);
+        let reason = if tokens > world.model.max_context_tokens.into() {
+            Some(Reason::ContextTooLong)
+        } else if self.state.answer_lanes == 0 {
+            Some(Reason::EngineFailed)
+        } else if !self.ever_fits(self.state.answer_lanes, tokens) {
+            Some(Reason::NeverFits)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            return self.refuse_query(id, reason, effects);
+        }
+        if let Some(lane) = self.state.rebuild_lane
+            && !world.modes.context_reuse
+            && self.state.job(id).rebuilt_on.is_none()
+        {
+            return self.enqueue(id, Part::Rebuild, lane);
+        }
+        self.state.stream_mut(stream).ready_answers += 1;
+        let rank = self.policy.rank(
+            &View {
+                state: &self.state,
+                now,
+            },
+            Request(id),
+        );
+        let at = if self.state.ready.back().is_none_or(|last| last.rank <= rank) {
+            self.state.ready.len()
+        } else {
+            self.state.ready.partition_point(|ready| ready.rank <= rank)
+        };
+        self.state.ready.insert(at, Ready { job: id, rank });
+    }
+
+    /// Whether a context of `tokens` fits an empty engine behind one of `lanes`.
+    fn ever_fits(&self, lanes: u16, tokens: u64) -> bool {
+        let bytes = self.state.kv_bytes(tokens);
+        let world = self.state.world;
+        bytes <= world.memory.kv_budget
+            && lanes_of(lanes)
+                .any(|lane| bytes <= world.engines[world.engine_of(lane).0 as usize].kv_budget)
+    }
+
+    /// Queues a part on a lane: queries before frames, in order of placement within each.
+    fn enqueue(&mut self, id: JobId, part: Part, lane: LaneId) {
+        let item = self.state.item(id, part, lane);
+        self.state.job_mut(id).lane = lane;
+        let lane = self.state.lane_mut(lane);
+        lane.backlog += item.estimate;
+        if item.query {
+            lane.backlog_queries += item.estimate;
+            let at = lane
+                .queue
+                .iter()
+                .rposition(|other| other.query)
+                .map_or(0, |last| last + 1);
+            lane.queue.insert(at, item);
+        } else {
+            lane.queue.push_back(item);
+        }
+    }
+
+    /// Asks the policy about every ready request, in order of rank.
+    fn place_ready(&mut self, now: Instant, effects: &mut Effects) {
+        if self.state.ready.is_empty() {
+            return;
+        }
+        if self.state.answer_lanes == 0 {
+            while let Some(ready) = self.state.ready.pop_front() {
+                let stream = self.state.job(ready.job).stream;
+                self.state.stream_mut(stream).ready_answers -= 1;
+                self.refuse_query(ready.job, Reason::EngineFailed, effects);
+            }
+            return;
+        }
+        let mut at = 0;
+        while at < self.state.ready.len() {
+            let job = self.state.ready[at].job;
+            match self.policy.place(
+                &View {
+                    state: &self.state,
+                    now,
+                },
+                Request(job),
+            ) {
+                Decision::Place(lane) => {
+                    assert!(
+                        self.state.answer_lanes & (1 << lane.0) != 0,
+                        "the policy placed a request on lane {}, which cannot answer",
+                        lane.0
+                    );
+                    self.state.ready.remove(at);
+                    self.enqueue(job, Part::Bound, lane);
+                }
+                Decision::Wait => at += 1,
+                Decision::WaitAll => return,
+            }
+        }
+    }
+
+    /// Publishes what is complete, in order, and places the next ingest.
+    fn advance_stream(&mut self, id: StreamId, now: Instant, effects: &mut Effects) {
+        let world = self.state.world;
+        let graph = &world.frame_graph;
+        while let Some(&front) = self.state.stream(id).pending.front() {
+            let job = self.state.job(front);
+            let bound = 1u32 << graph.bound_at;
+            let stages_done = job.class == Class::Join
+                || !world.modes.context_reuse && !world.modes.embedding_cache
+                || graph.after[graph.bound_at as usize] & !job.done == 0;
+            if !stages_done {
+                return;
+            }
+            if world.modes.context_reuse && job.done & bound == 0 {
+                if job.issued & bound == 0 {
+                    let lane = self.policy.ingest(
+                        &View {
+                            state: &self.state,
+                            now,
+                        },
+                        Request(front),
+                    );
+                    let Some(lane) = lane else { return };
+                    self.state.job_mut(front).issued |= bound;
+                    self.enqueue(front, Part::Bound, lane);
+                }
+                return;
+            }
+            self.publish(front, now, effects);
+        }
+    }
+
+    fn publish(&mut self, front: JobId, now: Instant, effects: &mut Effects) {
+        let job = self.state.job(front);
+        let (class, ticket, id, version) = (job.class, job.ticket, job.stream, job.version);
+        self.state.remove(front);
+        let keep = self.state.world.keep;
+        let stream = self.state.stream_mut(id);
+        assert!(
+            version == stream.published + 1,
+            "INV-5: versions are published in order"
+        );
+        stream.pending.pop_front();
+        stream.published = version;
+        if class == Class::Frame {
+            stream.pending_frames -= 1;
+        }
+        effects.push(Effect::Publish {
+            stream: id,
+            version,
+            tokens: stream.tokens(version, keep) as u32,
+            ticket: (class == Class::Frame).then_some(ticket),
+            digest: stream.item(version).digest,
+        });
+        let mut released = std::mem::take(&mut self.ready_scratch);
+        let jobs = &self.state.jobs;
+        self.state.streams[id.0 as usize]
+            .waiting
+            .retain(|&waiting| {
+                let ready = jobs[waiting.0 as usize].version <= version;
+                if ready {
+                    released.push(waiting);
+                }
+                !ready
+            });
+        for waiting in released.drain(..) {
+            self.await_version(waiting, now, effects);
+        }
+        self.ready_scratch = released;
+        if self.state.stream(id).items.len() > PRUNE_EVERY {
+            self.prune(id, effects);
+        }
+    }
+
+    /// Forgets items below every version in use. A resident that lags so far is of no more use.
+    fn prune(&mut self, id: StreamId, effects: &mut Effects) {
+        let stream = self.state.stream(id);
+        let in_use = self
+            .state
+            .jobs
+            .iter()
+            .filter(|job| !job.free && job.stream == id && job.class == Class::Query)
+            .map(|job| {
+                if job.version == UNBOUND {
+                    stream.published
+                } else {
+                    job.version
+                }
+            })
+            .chain([stream.published])
+            .map(|version| stream.item(version).low)
+            .min()
+            .unwrap_or(0);
+        let mut keep_from = in_use;
+        for engine in 0..self.state.world.engines.len() {
+            let engine = EngineId(engine as u8);
+            let resident = *self.state.resident(engine, id);
+            if !resident.present {
+                continue;
+            }
+            if resident.version <= in_use && resident.pins == 0 {
+                self.state.evict(engine, id, effects);
+            } else {
+                keep_from = keep_from.min(resident.low);
+            }
+        }
+        self.state.stream_mut(id).prune(keep_from);
+    }
+
+    fn refuse_query(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
+        let job = self.state.job(id);
+        effects.push(Effect::Refuse {
+            ticket: job.ticket,
+            stream: job.stream,
+            index: job.index,
+            query: true,
+            arrived: job.arrived,
+            reason,
+        });
+        self.state.requests -= 1;
+        self.state.remove(id);
+    }
+
+    /// The run is over: what no lane has taken ends now.
+    fn refuse_everything(&mut self, effects: &mut Effects) {
+        for index in 0..self.state.jobs.len() as u32 {
+            let id = JobId(index);
+            let job = self.state.job(id);
+            if job.free {
+                continue;
+            }
+            match job.class {
+                Class::Query => self.refuse_query(id, Reason::Unserved, effects),
+                Class::Frame => {
+                    effects.push(Effect::Refuse {
+                        ticket: job.ticket,
+                        stream: job.stream,
+                        index: job.index,
+                        query: false,
+                        arrived: job.arrived,
+                        reason: Reason::Unserved,
+                    });
+                    self.state.remove(id);
+                }
+                Class::Join => self.state.remove(id),
+            }
+        }
+        self.state.ready.clear();
+        for stream in &mut self.state.streams {
+            stream.pending.clear();
+            stream.waiting.clear();
+        }
+        for lane in &mut self.state.lanes {
+            lane.queue.clear();
+        }
+    }
+
+    /// Which lanes can do what, failed ones left out.
+    fn find_able_lanes(&mut self) {
+        let world = self.state.world;
+        let only = self.policy.only_lane();
+        let able =
+            |lane: LaneId, stage: StageId| world.costs.get(world.engine_of(lane), stage).is_some();
+        let mut usable = 0u16;
+        for (index, lane) in self.state.lanes.iter().enumerate() {
+            usable |= u16::from(!lane.failed) << index;
+        }
+        for (index, stage) in world.stages.iter().enumerate() {
+            let id = StageId(index as u8);
+            let mut mask = lanes_of(usable)
+                .filter(|&lane| able(lane, id))
+                .fold(0, with);
+            if let Some(lane) = world.placement[index] {
+                mask &= 1 << lane.0;
+            } else if let Some(lane) = only
+                && mask & (1 << lane.0) != 0
+                && stage.kind != StageKind::Export
+            {
+                mask = 1 << lane.0;
+            }
+            self.state.stage_lanes[index] = mask;
+        }
+        let of = |state: &State<'_>, graph: &Graph, position: u8| {
+            state.stage_lanes[graph.stages[position as usize].0 as usize]
+        };
+        let query = &world.query_graph;
+        self.state.answer_lanes =
+            of(&self.state, query, query.bound_at) & of(&self.state, query, query.bound_end);
+        let frame = &world.frame_graph;
+        self.state.ingest_lanes = of(&self.state, frame, frame.bound_at);
+        let ingest = frame.stages[frame.bound_at as usize];
+        self.state.rebuild_lane = if world.modes.context_reuse || only.is_some() {
+            None
+        } else {
+            world.placement[ingest.0 as usize].filter(|lane| usable & (1 << lane.0) != 0)
+        };
+    }
+}
+
+fn with(mask: u16, lane: LaneId) -> u16 {
+    mask | (1 << lane.0)
+}
+
+impl Graph {
+    /// Whether the stage at `position` runs on the lane that holds the job.
+    #[inline]
+    pub(crate) fn is_bound(&self, position: u8) -> bool {
+        position == self.bound_at || position == self.bound_end
+    }
+}
+
+impl<'w> State<'w> {
+    /// The stage graph of a job.
+    #[inline]
+    pub(crate) fn graph(&self, id: JobId) -> &'w Graph {
+        match self.job(id).class {
+            Class::Query => &self.world.query_graph,
+            Class::Frame | Class::Join => &self.world.frame_graph,
+        }
+    }
+}
+
+fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
+    Job {
+        class,
+        stream,
+        index,
+        ticket: NO_TICKET,
+        arrived: now,
+        deadline: None,
+        prompt: 0,
+        predicted: 0,
+        max_output: 0,
+        version: UNBOUND,
+        tokens: 0,
+        done: 0,
+        issued: 0,
+        lane: LaneId(0),
+        plan: Plan::default(),
+        preparation: Preparation::Reuse,
+        private_bytes: 0,
+        rebuilt_on: None,
+        rebuilt_bytes: 0,
+        started: Instant::ZERO,
+        first_token: Instant::ZERO,
+        newest_frame: None,
+        frames_behind: 0,
+        output: 0,
+        free: false,
+    }
+}

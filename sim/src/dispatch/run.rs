@@ -1,0 +1,847 @@
+//! Lanes at work: what may start, what a part does step by step, and how it ends.
+
+use super::context::answer_item;
+use super::state::{Class, Item, JobId, Part, Plan, State, Step, UNBOUND, lanes_of};
+use super::{
+    Completion, Dispatcher, Effect, Effects, Job, NO_TICKET, Preparation, Reason, Task,
+    answer_digest, blank,
+};
+use crate::contention::Load;
+use crate::spec::model::StageKind;
+use crate::time::{Duration, Instant};
+use crate::world::{EngineId, LaneId, StageId, StreamId};
+
+impl Dispatcher<'_> {
+    /// Starts what may start, lane by lane, each lane's queue in order.
+    pub(super) fn start_lanes(&mut self, now: Instant, effects: &mut Effects) {
+        for index in 0..self.state.lanes.len() {
+            let lane = LaneId(index as u8);
+            let state = &self.state.lanes[index];
+            if state.failed {
+                continue;
+            }
+            if let Some(held) = state.held {
+                if !state.running {
+                    self.step(lane, held, now, effects);
+                }
+                if self.state.lane(lane).held.is_some() {
+                    continue;
+                }
+            }
+            if self.state.lane(lane).queue.is_empty() {
+                continue;
+            }
+            self.start_queued(lane, now, effects);
+        }
+    }
+
+    fn start_queued(&mut self, lane: LaneId, now: Instant, effects: &mut Effects) {
+        let mut at = 0;
+        while at < self.state.lane(lane).queue.len() {
+            let item = self.state.lane(lane).queue[at];
+            if !self.state.may_hold(item) {
+                at += 1;
+                continue;
+            }
+            match self.begin(lane, item, now, effects) {
+                Begun::Yes => {
+                    self.dequeue(lane, at);
+                    let state = self.state.lane_mut(lane);
+                    state.held = Some(item);
+                    state.step = Step::Blocked;
+                    state.expected_end = now + Duration(item.estimate);
+                    self.state.lanes_busy += 1;
+                    self.step(lane, item, now, effects);
+                    return;
+                }
+                Begun::NotYet => at += 1,
+                Begun::NeverHere => {
+                    self.dequeue(lane, at);
+                    self.elsewhere(lane, item, now, effects);
+                }
+            }
+        }
+    }
+
+    fn dequeue(&mut self, lane: LaneId, at: usize) {
+        let state = self.state.lane_mut(lane);
+        let removed = if at == 0 {
+            state.queue.pop_front()
+        } else {
+            state.queue.remove(at)
+        };
+        if let Some(item) = removed {
+            state.backlog -= item.estimate;
+            if item.query {
+                state.backlog_queries -= item.estimate;
+            }
+        }
+    }
+
+    /// Queues an item that `lane`'s engine can never hold on the best lane that can.
+    fn elsewhere(&mut self, lane: LaneId, item: Item, now: Instant, effects: &mut Effects) {
+        let able = if item.query {
+            self.state.answer_lanes
+        } else {
+            self.state.ingest_lanes
+        };
+        let bytes = self.state.bytes_needed(item.job);
+        let world = self.state.world;
+        let fitting = lanes_of(able & !(1 << lane.0))
+            .filter(|&other| bytes <= world.engines[world.engine_of(other).0 as usize].kv_budget)
+            .fold(0, super::with);
+        match self.state.earliest(item.job, item.part, fitting, now) {
+            Some(other) => self.enqueue(item.job, item.part, other),
+            None if item.query => {
+                let stream = self.state.job(item.job).stream;
+                self.state.stream_mut(stream).ready_answers -= 1;
+                self.refuse_query(item.job, Reason::NeverFits, effects);
+            }
+            // The frame was accepted because an ingest lane's engine could hold it: it waits there.
+            None => self.enqueue(item.job, item.part, lane),
+        }
+    }
+
+    /// Reserves what a part needs. A version is bound here at the latest.
+    fn begin(&mut self, lane: LaneId, item: Item, now: Instant, effects: &mut Effects) -> Begun {
+        let world = self.state.world;
+        let id = item.job;
+        let engine = world.engine_of(lane);
+        let job = self.state.job(id);
+        let stream = job.stream;
+        match item.part {
+            Part::Free(_) => {
+                if job.class != Class::Query {
+                    self.state.stream_mut(stream).ingesting += 1;
+                }
+                Begun::Yes
+            }
+            Part::Rebuild => {
+                let version = self.state.version_for(job);
+                let tokens = self.state.context_tokens(stream, version);
+                let bytes = self.state.kv_bytes(tokens);
+                if !self.state.make_room(engine, stream, bytes, effects) {
+                    return Begun::NotYet;
+                }
+                self.state.give_kv(engine, bytes);
+                let encode = self.state.frames_to_encode(self.state.job(id), version);
+                self.bind(id, version, effects);
+                let job = self.state.job_mut(id);
+                job.lane = lane;
+                job.rebuilt_on = Some(engine);
+                job.rebuilt_bytes = bytes;
+                job.plan = Plan {
+                    encode,
+                    rebuild: tokens as u32,
+                    ..Plan::default()
+                };
+                self.state.stream_mut(stream).ingesting += 1;
+                Begun::Yes
+            }
+            Part::Bound => {
+                let needed = self.state.bytes_needed(id);
+                if needed > world.engines[engine.0 as usize].kv_budget {
+                    return Begun::NeverHere;
+                }
+                if self.state.job(id).class == Class::Query {
+                    self.begin_answer(lane, id, now, effects)
+                } else {
+                    self.begin_ingest(lane, id, now, effects)
+                }
+            }
+        }
+    }
+
+    fn begin_answer(
+        &mut self,
+        lane: LaneId,
+        id: JobId,
+        now: Instant,
+        effects: &mut Effects,
+    ) -> Begun {
+        let world = self.state.world;
+        let engine = world.engine_of(lane);
+        let job = self.state.job(id);
+        let stream = job.stream;
+        let version = self.state.version_for(job);
+        let own = u64::from(job.prompt) + u64::from(job.max_output);
+        let context = self.state.context_tokens(stream, version);
+        let plan;
+        if world.modes.context_reuse {
+            let missing = self.state.stream(stream).missing(
+                self.state.resident(engine, stream),
+                version,
+                world.keep,
+            );
+            let (shared, private) = (self.state.kv_bytes(missing), self.state.kv_bytes(own));
+            if !self
+                .state
+                .make_room(engine, stream, shared + private, effects)
+            {
+                return Begun::NotYet;
+            }
+            plan = self.reserve(stream, version, engine, missing, now);
+            self.state.give_kv(engine, private);
+            self.state.job_mut(id).private_bytes = private;
+        } else {
+            let rebuilt = self.state.job(id).rebuilt_on;
+            let copy = if rebuilt == Some(engine) { 0 } else { context };
+            let private = self.state.kv_bytes(own + copy);
+            if !self.state.make_room(engine, stream, private, effects) {
+                return Begun::NotYet;
+            }
+            self.state.give_kv(engine, private);
+            self.state.job_mut(id).private_bytes = private;
+            plan = self.private_plan(id, version, engine, context as u32);
+        }
+        self.bind(id, version, effects);
+        let (newest_frame, behind) = {
+            let context = self.state.stream(stream);
+            let item = context.item(version);
+            (
+                item.newest_frame,
+                context.frames.saturating_sub(item.frames),
+            )
+        };
+        let job = self.state.job_mut(id);
+        // A context rebuilt on the ingesting lane was reconstructed, wherever it is copied to.
+        job.preparation = if job.rebuilt_on.is_some() {
+            Preparation::Reconstruct
+        } else {
+            plan.kind()
+        };
+        job.plan = plan;
+        job.lane = lane;
+        job.started = now;
+        job.newest_frame = newest_frame;
+        job.frames_behind = behind;
+        let streams = self.state.stream_mut(stream);
+        streams.ready_answers -= 1;
+        streams.answering += 1;
+        self.state.answers_running += 1;
+        Begun::Yes
+    }
+
+    /// How a context that is this request's alone becomes usable (reuse off).
+    fn private_plan(&self, id: JobId, version: u32, engine: EngineId, tokens: u32) -> Plan {
+        let job = self.state.job(id);
+        match job.rebuilt_on {
+            Some(source) if source == engine => Plan::default(),
+            Some(source) if self.state.import_time(source, engine, tokens).is_some() => Plan {
+                import: tokens,
+                source: source.0,
+                ..Plan::default()
+            },
+            _ => Plan {
+                encode: self.state.frames_to_encode(job, version),
+                rebuild: tokens,
+                ..Plan::default()
+            },
+        }
+    }
+
+    fn begin_ingest(
+        &mut self,
+        lane: LaneId,
+        id: JobId,
+        now: Instant,
+        effects: &mut Effects,
+    ) -> Begun {
+        let world = self.state.world;
+        let engine = world.engine_of(lane);
+        let job = self.state.job(id);
+        let (stream, before, tokens) = (job.stream, job.version - 1, u64::from(job.tokens));
+        let missing = self.state.stream(stream).missing(
+            self.state.resident(engine, stream),
+            before,
+            world.keep,
+        );
+        let bytes = self.state.kv_bytes(missing + tokens);
+        if !self.state.make_room(engine, stream, bytes, effects) {
+            return Begun::NotYet;
+        }
+        let plan = self.reserve(stream, before, engine, missing, now);
+        self.state.give_kv(engine, self.state.kv_bytes(tokens));
+        self.state.resident_mut(engine, stream).tokens += tokens;
+        let job = self.state.job_mut(id);
+        job.plan = plan;
+        job.lane = lane;
+        self.state.stream_mut(stream).ingesting += 1;
+        Begun::Yes
+    }
+
+    /// Pins what a part reads, and counts what it will add.
+    fn reserve(
+        &mut self,
+        stream: StreamId,
+        version: u32,
+        engine: EngineId,
+        missing: u64,
+        now: Instant,
+    ) -> Plan {
+        let (mut plan, _) = self.state.plan(stream, version, engine);
+        if plan.import > 0 {
+            self.state.resident_mut(EngineId(plan.source), stream).pins += 1;
+            plan.source_pinned = true;
+        }
+        self.state.give_kv(engine, self.state.kv_bytes(missing));
+        let resident = self.state.resident_mut(engine, stream);
+        resident.pins += 1;
+        resident.tokens += missing;
+        resident.used = resident.used.max(now);
+        if missing == 0 && !resident.present {
+            // An empty context without a system prompt: nothing to prepare.
+            self.state.settle(engine, stream, version, now);
+        }
+        plan
+    }
+
+    fn bind(&mut self, id: JobId, version: u32, effects: &mut Effects) {
+        let job = self.state.job_mut(id);
+        if job.version == UNBOUND {
+            job.version = version;
+            effects.push(Effect::Bind {
+                stream: job.stream,
+                index: job.index,
+                version,
+            });
+        }
+    }
+
+    /// Starts the next stage of the part that holds a lane, or ends the part.
+    fn step(&mut self, lane: LaneId, held: Item, now: Instant, effects: &mut Effects) {
+        let world = self.state.world;
+        let engine = world.engine_of(lane);
+        let id = held.job;
+        let Some((step, stage)) = self.state.next_step(id, held.part) else {
+            return self.end_part(lane, held, now, effects);
+        };
+        let groups = world.exclusive[engine.0 as usize][stage.0 as usize];
+        let job = self.state.job(id);
+        if let Step::Stage(position) = step {
+            let graph = self.state.graph(id);
+            if graph.after[position as usize] & !job.done != 0 && job.class != Class::Join {
+                return;
+            }
+        }
+        if groups & self.state.exclusive_running != 0 {
+            return;
+        }
+        let task = self.state.task(id, step, stage, engine);
+        let load = self.load(engine, &task);
+        if let Step::Stage(position) = step {
+            self.check_version(id, position, engine);
+        }
+        self.state.exclusive_running |= groups;
+        let state = self.state.lane_mut(lane);
+        state.step = step;
+        state.stage = stage;
+        state.running = true;
+        state.load = load;
+        effects.push(Effect::Start { lane, task });
+    }
+
+    fn load(&self, engine: EngineId, task: &Task) -> Load {
+        let kind = self.state.world.stages[task.stage.0 as usize].kind;
+        let n = match kind {
+            StageKind::Encode => self.state.megapixels(task.stream),
+            StageKind::Import => self.state.kv_bytes(task.size.into()) as f64,
+            StageKind::Decode => f64::from(task.size.max(1)),
+            _ => f64::from(task.size),
+        };
+        self.state
+            .believed_load(engine, task.stage, n, task.context.into())
+    }
+
+    /// INV-1 of contexts: a request's stages read exactly the version that it is bound to.
+    fn check_version(&self, id: JobId, position: u8, engine: EngineId) {
+        let job = self.state.job(id);
+        if job.class != Class::Query
+            || position != self.state.world.query_graph.bound_at
+            || !self.state.world.modes.context_reuse
+        {
+            return;
+        }
+        let stream = self.state.stream(job.stream);
+        assert!(
+            job.version <= stream.published,
+            "INV-1: an unpublished version would be read"
+        );
+        let resident = self.state.resident(engine, job.stream);
+        assert!(
+            stream.covers(resident, job.version),
+            "INV-1: the bound version is not resident"
+        );
+    }
+
+    pub(super) fn on_finish(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        tokens: u32,
+        effects: &mut Effects,
+    ) {
+        let engine = self.state.world.engine_of(lane);
+        let state = self.state.lane_mut(lane);
+        let (step, stage) = (state.step, state.stage);
+        let Some(held) = state.held.filter(|_| state.running) else {
+            debug_assert!(
+                false,
+                "INV-3: lane {} ended a task that it was not running",
+                lane.0
+            );
+            return;
+        };
+        state.running = false;
+        state.step = Step::Blocked;
+        self.state.exclusive_running &=
+            !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
+        let id = held.job;
+        match step {
+            Step::Blocked => {}
+            Step::Encode => self.state.job_mut(id).plan.encode = 0,
+            Step::Import => self.end_import(id, held.part, engine, now),
+            Step::Reconstruct => {
+                self.state.job_mut(id).plan.rebuild = 0;
+                self.prepared(id, held.part, engine, now);
+            }
+            Step::Stage(position) => self.end_stage(id, held.part, position, tokens, now),
+        }
+        self.step(lane, held, now, effects);
+    }
+
+    fn end_import(&mut self, id: JobId, part: Part, engine: EngineId, now: Instant) {
+        let job = self.state.job_mut(id);
+        let (stream, plan) = (job.stream, job.plan);
+        job.plan.import = 0;
+        job.plan.source_pinned = false;
+        if plan.source_pinned {
+            self.state.unpin(EngineId(plan.source), stream, now);
+        }
+        if plan.rebuild == 0 {
+            self.prepared(id, part, engine, now);
+        }
+    }
+
+    /// The version that a part starts from is now usable on its engine.
+    fn prepared(&mut self, id: JobId, part: Part, engine: EngineId, now: Instant) {
+        if part != Part::Bound || !self.state.world.modes.context_reuse {
+            return;
+        }
+        let job = self.state.job(id);
+        let version = if job.class == Class::Query {
+            job.version
+        } else {
+            job.version - 1
+        };
+        let stream = job.stream;
+        self.state.settle(engine, stream, version, now);
+    }
+
+    fn end_stage(&mut self, id: JobId, part: Part, position: u8, tokens: u32, now: Instant) {
+        let graph = self.state.graph(id);
+        let job = self.state.job_mut(id);
+        job.done |= 1 << position;
+        match job.class {
+            Class::Query if part == Part::Bound && position == graph.bound_at => {
+                job.first_token = now;
+                job.output = 1;
+                if job.max_output <= 1 {
+                    job.done |= 1 << graph.bound_end;
+                }
+            }
+            Class::Query if part == Part::Bound && position == graph.bound_end => {
+                job.output += tokens
+            }
+            _ => {}
+        }
+    }
+
+    /// The part that held a lane is over.
+    fn end_part(&mut self, lane: LaneId, held: Item, now: Instant, effects: &mut Effects) {
+        let state = self.state.lane_mut(lane);
+        state.held = None;
+        state.step = Step::Blocked;
+        self.state.lanes_busy -= 1;
+        self.part_ended = true;
+        let id = held.job;
+        let engine = self.state.world.engine_of(lane);
+        match held.part {
+            Part::Free(_) => {
+                self.issue(id, now);
+                let job = self.state.job(id);
+                if job.class == Class::Query {
+                    self.await_version(id, now, effects);
+                    if self.state.job_ends(id) {
+                        self.complete(id, now, effects);
+                    }
+                } else {
+                    let stream = job.stream;
+                    self.state.stream_mut(stream).ingesting -= 1;
+                    self.advance_stream(stream, now, effects);
+                }
+            }
+            Part::Rebuild => {
+                let stream = self.state.job(id).stream;
+                self.state.stream_mut(stream).ingesting -= 1;
+                self.make_ready(id, now, effects);
+            }
+            Part::Bound if self.state.job(id).class == Class::Query => {
+                self.release_answer(id, engine, now);
+                self.issue(id, now);
+                if self.state.job_ends(id) {
+                    self.complete(id, now, effects);
+                }
+            }
+            Part::Bound => {
+                let (stream, version) = (self.state.job(id).stream, self.state.job(id).version);
+                self.state.job_mut(id).done |= 1 << self.state.world.frame_graph.bound_at;
+                self.state.settle(engine, stream, version, now);
+                self.state.unpin(engine, stream, now);
+                self.state.stream_mut(stream).ingesting -= 1;
+                self.advance_stream(stream, now, effects);
+            }
+        }
+    }
+
+    fn release_answer(&mut self, id: JobId, engine: EngineId, now: Instant) {
+        let job = self.state.job_mut(id);
+        let stream = job.stream;
+        let private = std::mem::take(&mut job.private_bytes);
+        let rebuilt = std::mem::take(&mut job.rebuilt_bytes);
+        let on = job.rebuilt_on;
+        self.state.take_kv(engine, private);
+        if let Some(on) = on {
+            self.state.take_kv(on, rebuilt);
+        }
+        if self.state.world.modes.context_reuse {
+            self.state.unpin(engine, stream, now);
+        }
+        self.state.stream_mut(stream).answering -= 1;
+        self.state.answers_running -= 1;
+    }
+
+    fn complete(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
+        let world = self.state.world;
+        let job = self.state.job(id).clone();
+        let version_digest = self.state.stream(job.stream).item(job.version).digest;
+        effects.push(Effect::Complete(Completion {
+            ticket: job.ticket,
+            stream: job.stream,
+            index: job.index,
+            lane: job.lane,
+            preparation: job.preparation,
+            version: job.version,
+            prompt: job.prompt,
+            output: job.output,
+            arrived: job.arrived,
+            started: job.started,
+            first_token: job.first_token,
+            newest_frame: job.newest_frame,
+            frames_behind: job.frames_behind,
+            late: job.deadline.is_some_and(|deadline| now > deadline),
+            digest: answer_digest(version_digest, job.index, job.prompt),
+        }));
+        self.state.requests -= 1;
+        self.state.remove(id);
+        if world.answers_join_history {
+            self.join(&job, now, effects);
+        }
+    }
+
+    /// The answer becomes the next item of its stream's context.
+    fn join(&mut self, answered: &Job, now: Instant, effects: &mut Effects) {
+        let keep = self.state.world.keep;
+        let tokens = answered.prompt + answered.output;
+        let stream = self.state.stream_mut(answered.stream);
+        let fits =
+            stream.tokens_with(tokens, keep) <= self.state.world.model.max_context_tokens.into();
+        if !fits {
+            // The context is full: later queries are refused as too long, and say so.
+            return;
+        }
+        let stream = self.state.stream_mut(answered.stream);
+        let version = stream.accept(None, tokens, answer_item(answered.index, tokens), keep);
+        let id = self.state.insert(Job {
+            ticket: NO_TICKET,
+            version,
+            tokens,
+            ..blank(Class::Join, answered.stream, answered.index, now)
+        });
+        self.state.stream_mut(answered.stream).pending.push_back(id);
+        self.advance_stream(answered.stream, now, effects);
+    }
+
+    /// A lane is out of service: what it ran or held goes to other lanes, or is refused.
+    pub(super) fn on_fail(&mut self, now: Instant, lane: LaneId, effects: &mut Effects) {
+        let engine = self.state.world.engine_of(lane);
+        let state = self.state.lane_mut(lane);
+        state.failed = true;
+        let held = state.held.take();
+        let (running, stage) = (state.running, state.stage);
+        state.running = false;
+        state.backlog = 0;
+        state.backlog_queries = 0;
+        let queued = std::mem::take(&mut state.queue);
+        if running {
+            self.state.exclusive_running &=
+                !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
+        }
+        self.find_able_lanes();
+        if let Some(item) = held {
+            self.state.lanes_busy -= 1;
+            self.undo(item, engine, now);
+            self.reroute(item, now, effects);
+        }
+        for item in queued {
+            self.reroute(item, now, effects);
+        }
+        if !self.state.lanes.iter().enumerate().any(|(index, other)| {
+            !other.failed && self.state.world.engine_of(LaneId(index as u8)) == engine
+        }) {
+            self.lose_engine(engine);
+        }
+    }
+
+    /// Gives back what a part that will not end had reserved.
+    fn undo(&mut self, item: Item, engine: EngineId, now: Instant) {
+        let job = self.state.job(item.job);
+        let (stream, class, plan) = (job.stream, job.class, job.plan);
+        match item.part {
+            Part::Free(_) => {
+                if class != Class::Query {
+                    self.state.stream_mut(stream).ingesting -= 1;
+                }
+                return;
+            }
+            Part::Rebuild => {
+                let job = self.state.job_mut(item.job);
+                let bytes = std::mem::take(&mut job.rebuilt_bytes);
+                job.rebuilt_on = None;
+                self.state.take_kv(engine, bytes);
+                self.state.stream_mut(stream).ingesting -= 1;
+            }
+            Part::Bound => {
+                if plan.source_pinned {
+                    self.state.unpin(EngineId(plan.source), stream, now);
+                }
+                if class == Class::Query {
+                    self.state.stream_mut(stream).ready_answers += 1;
+                    self.release_answer(item.job, engine, now);
+                } else {
+                    self.state.unpin(engine, stream, now);
+                    self.state.stream_mut(stream).ingesting -= 1;
+                }
+            }
+        }
+        let graph = self.state.graph(item.job);
+        let job = self.state.job_mut(item.job);
+        job.plan = Plan::default();
+        job.rebuilt_on = None;
+        job.done &= !(1 << graph.bound_at | 1 << graph.bound_end);
+        job.output = 0;
+    }
+
+    fn reroute(&mut self, item: Item, now: Instant, effects: &mut Effects) {
+        let id = item.job;
+        let graph = self.state.graph(id);
+        let class = self.state.job(id).class;
+        let stream = self.state.job(id).stream;
+        match item.part {
+            Part::Free(position) => {
+                self.state.job_mut(id).issued &= !(1 << position);
+                let stage = graph.stages[position as usize];
+                if self.state.stage_lanes[stage.0 as usize] == 0 {
+                    self.lose(id, effects);
+                } else {
+                    self.issue(id, now);
+                }
+            }
+            Part::Rebuild => self.make_ready(id, now, effects),
+            Part::Bound if class == Class::Query => {
+                self.state.stream_mut(stream).ready_answers -= 1;
+                self.make_ready(id, now, effects);
+            }
+            Part::Bound => {
+                self.state.job_mut(id).issued &= !(1 << graph.bound_at);
+                if self.state.ingest_lanes == 0 {
+                    self.lose(id, effects);
+                } else {
+                    self.advance_stream(stream, now, effects);
+                }
+            }
+        }
+    }
+
+    /// A job that no lane can serve any more. A lost frame takes the later frames of its stream and
+    /// the queries that wait for them with it: their contexts cannot be built.
+    fn lose(&mut self, id: JobId, effects: &mut Effects) {
+        let job = self.state.job(id);
+        let (class, stream) = (job.class, job.stream);
+        if class == Class::Query {
+            return self.refuse_query(id, Reason::EngineFailed, effects);
+        }
+        let published = self.state.stream(stream).published;
+        let waiting = std::mem::take(&mut self.state.stream_mut(stream).waiting);
+        for query in waiting {
+            self.refuse_query(query, Reason::EngineFailed, effects);
+        }
+        let pending = std::mem::take(&mut self.state.stream_mut(stream).pending);
+        for frame in pending {
+            for lane in &mut self.state.lanes {
+                lane.queue.retain(|item| item.job != frame);
+            }
+            let job = self.state.job(frame);
+            if job.class == Class::Frame {
+                effects.push(Effect::Refuse {
+                    ticket: job.ticket,
+                    stream,
+                    index: job.index,
+                    query: false,
+                    arrived: job.arrived,
+                    reason: Reason::EngineFailed,
+                });
+            }
+            self.state.remove(frame);
+        }
+        let lost = self.state.stream_mut(stream);
+        lost.pending_frames = 0;
+        lost.forget_after(published);
+    }
+
+    /// The KV of a dead engine is gone.
+    fn lose_engine(&mut self, engine: EngineId) {
+        for index in 0..self.state.streams.len() {
+            let stream = StreamId(index as u16);
+            let resident = *self.state.resident(engine, stream);
+            if resident.pins == 0 {
+                self.state
+                    .take_kv(engine, self.state.kv_bytes(resident.tokens));
+                *self.state.resident_mut(engine, stream) = super::Resident::default();
+            }
+        }
+    }
+}
+
+enum Begun {
+    Yes,
+    NotYet,
+    NeverHere,
+}
+
+impl State<'_> {
+    /// Whether the modes let a part take a lane now.
+    fn may_hold(&self, item: Item) -> bool {
+        if self.serial && self.lanes_busy > 0 {
+            return false;
+        }
+        let modes = &self.world.modes;
+        let job = self.job(item.job);
+        let stream = self.stream(job.stream);
+        let answers = item.query && item.part == Part::Bound;
+        if answers {
+            (modes.concurrent_generation || self.answers_running == 0)
+                && (modes.ingest_during_generation || stream.ingesting == 0)
+        } else if item.query && item.part != Part::Rebuild {
+            true
+        } else {
+            modes.ingest_during_generation || (stream.answering == 0 && stream.ready_answers == 0)
+        }
+    }
+
+    /// KV bytes that a bound part needs on its engine, if nothing of its stream were there.
+    fn bytes_needed(&self, id: JobId) -> u64 {
+        let job = self.job(id);
+        let tokens = match job.class {
+            Class::Query => {
+                self.context_tokens(job.stream, self.version_for(job))
+                    + u64::from(job.prompt)
+                    + u64::from(job.max_output)
+            }
+            Class::Frame | Class::Join => {
+                self.context_tokens(job.stream, job.version - 1) + u64::from(job.tokens)
+            }
+        };
+        self.kv_bytes(tokens)
+    }
+
+    /// The next step of a part and its stage; `None`: the part is over.
+    fn next_step(&self, id: JobId, part: Part) -> Option<(Step, StageId)> {
+        let job = self.job(id);
+        let graph = self.graph(id);
+        if let Part::Free(position) = part {
+            let stage = graph.stages[position as usize];
+            return (job.done & (1 << position) == 0).then_some((Step::Stage(position), stage));
+        }
+        let transfer = self.world.transfer;
+        if job.plan.encode > 0
+            && let Some(stage) = self.encode_stage()
+            && self
+                .world
+                .costs
+                .get(self.world.engine_of(job.lane), stage)
+                .is_some()
+        {
+            return Some((Step::Encode, stage));
+        }
+        if job.plan.import > 0 {
+            return Some((Step::Import, transfer.import));
+        }
+        if job.plan.rebuild > 0 {
+            return Some((Step::Reconstruct, transfer.reconstruct));
+        }
+        if part == Part::Rebuild {
+            return None;
+        }
+        for position in [graph.bound_at, graph.bound_end] {
+            if job.done & (1 << position) == 0 {
+                return Some((Step::Stage(position), graph.stages[position as usize]));
+            }
+        }
+        None
+    }
+
+    /// Whether every stage of a query has ended.
+    fn job_ends(&self, id: JobId) -> bool {
+        let job = self.job(id);
+        job.class == Class::Query && job.done.count_ones() as usize == self.graph(id).stages.len()
+    }
+
+    fn task(&self, id: JobId, step: Step, stage: StageId, engine: EngineId) -> Task {
+        let job = self.job(id);
+        let (size, context) = match step {
+            Step::Encode => (job.plan.encode, 0),
+            Step::Import => (job.plan.import, 0),
+            Step::Reconstruct => (job.plan.rebuild, job.plan.context),
+            Step::Stage(_) | Step::Blocked => {
+                let before = |version| self.context_tokens(job.stream, version) as u32;
+                match self.world.stages[stage.0 as usize].kind {
+                    StageKind::Project => (job.tokens, 0),
+                    StageKind::Ingest => (job.tokens, before(job.version - 1)),
+                    StageKind::QueryPrefill => (job.prompt, before(job.version)),
+                    StageKind::Decode => (job.max_output - 1, before(job.version) + job.prompt),
+                    _ => (1, 0),
+                }
+            }
+        };
+        let source = if step == Step::Import {
+            EngineId(job.plan.source)
+        } else {
+            engine
+        };
+        let version = if job.version == UNBOUND {
+            0
+        } else {
+            job.version
+        };
+        Task {
+            stage,
+            ticket: job.ticket,
+            stream: job.stream,
+            size,
+            context,
+            version,
+            source,
+        }
+    }
+}

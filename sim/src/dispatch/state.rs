@@ -1,0 +1,284 @@
+//! What the scheduler remembers: jobs, lanes, streams, residency.
+
+use std::collections::VecDeque;
+
+use super::context::{Resident, StreamState};
+use super::estimate::SlowdownMemo;
+use super::message::Preparation;
+use crate::contention::Load;
+use crate::spec::scenario::StateTransfer;
+use crate::time::Instant;
+use crate::world::{
+    ENGINES_MAX, EngineId, LANES_MAX, LaneId, STAGES_MAX, StageId, StreamId, World,
+};
+
+/// No version yet: bound when the request starts.
+pub(crate) const UNBOUND: u32 = u32::MAX;
+/// Ticket of a job that the executor does not know.
+pub(crate) const NO_TICKET: u32 = u32::MAX;
+
+/// Index of a job in the slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JobId(pub(crate) u32);
+
+/// What a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A frame on its way into the context.
+    Frame,
+    /// A query.
+    Query,
+    /// An answer on its way into the context.
+    Join,
+}
+
+/// A frame, query or answer in the system.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) class: Class,
+    pub(crate) stream: StreamId,
+    pub(crate) index: u32,
+    pub(crate) ticket: u32,
+    pub(crate) arrived: Instant,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) prompt: u32,
+    pub(crate) predicted: u32,
+    pub(crate) max_output: u32,
+    /// Query: version that it reads. Frame, join: version that it makes.
+    pub(crate) version: u32,
+    /// Frame, join: tokens that it adds.
+    pub(crate) tokens: u32,
+    /// Positions of its graph that have ended, and that have been issued.
+    pub(crate) done: u32,
+    pub(crate) issued: u32,
+    /// Lane that holds its bound stages.
+    pub(crate) lane: LaneId,
+    pub(crate) plan: Plan,
+    pub(crate) preparation: Preparation,
+    /// KV bytes held for it alone on its lane's engine.
+    pub(crate) private_bytes: u64,
+    /// Engine of a context rebuilt for it alone (reuse off), and its bytes.
+    pub(crate) rebuilt_on: Option<EngineId>,
+    pub(crate) rebuilt_bytes: u64,
+    pub(crate) started: Instant,
+    pub(crate) first_token: Instant,
+    pub(crate) newest_frame: Option<Instant>,
+    pub(crate) frames_behind: u32,
+    pub(crate) output: u32,
+    /// The slot is on the free list.
+    pub(crate) free: bool,
+}
+
+/// How a version becomes usable on an engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Frames to encode again.
+    pub(crate) encode: u32,
+    /// Tokens to copy.
+    pub(crate) import: u32,
+    /// Engine to copy from.
+    pub(crate) source: u8,
+    /// Tokens to prefill again.
+    pub(crate) rebuild: u32,
+    /// Tokens resident before the prefill.
+    pub(crate) context: u32,
+    /// Whether the copy's source stays pinned until the copy ends.
+    pub(crate) source_pinned: bool,
+}
+
+impl Plan {
+    pub(crate) fn kind(self) -> Preparation {
+        match (self.import > 0, self.rebuild > 0 || self.encode > 0) {
+            (false, false) => Preparation::Reuse,
+            (true, false) => Preparation::Import,
+            (false, true) => Preparation::Reconstruct,
+            (true, true) => Preparation::ImportAndReconstruct,
+        }
+    }
+}
+
+/// A job's part that waits for a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) job: JobId,
+    pub(crate) part: Part,
+    pub(crate) query: bool,
+    /// Expected time on the lane, ns.
+    pub(crate) estimate: u64,
+}
+
+/// Part of a job that a lane runs without interruption by other jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A stage outside the bound chain, by position in its graph.
+    Free(u8),
+    /// Preparation and the bound stages.
+    Bound,
+    /// A context rebuilt for one request on the lane that ingests (reuse off).
+    Rebuild,
+}
+
+/// What a lane is doing within the part that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing: waiting for another stage of the job, or for an exclusive stage to end.
+    Blocked,
+    /// Encoding a rebuilt context's frames again.
+    Encode,
+    /// Copying KV.
+    Import,
+    /// Prefilling a prefix.
+    Reconstruct,
+    /// The stage at this position of the job's graph.
+    Stage(u8),
+}
+
+/// A lane.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneState {
+    pub(crate) queue: VecDeque<Item>,
+    /// The part that holds the lane.
+    pub(crate) held: Option<Item>,
+    pub(crate) step: Step,
+    /// Stage that runs, for exclusion and contention; meaningful while `running`.
+    pub(crate) stage: StageId,
+    pub(crate) running: bool,
+    /// Expected end of the part that holds the lane.
+    pub(crate) expected_end: Instant,
+    /// Expected time of the queued items: queries, and everything.
+    pub(crate) backlog_queries: u64,
+    pub(crate) backlog: u64,
+    /// Believed load of the running stage.
+    pub(crate) load: Load,
+    pub(crate) failed: bool,
+}
+
+/// A request whose version is published and that no lane has yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub(crate) job: JobId,
+    pub(crate) rank: u64,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct State<'w> {
+    pub(crate) world: &'w World,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) free_jobs: Vec<JobId>,
+    pub(crate) lanes: Vec<LaneState>,
+    pub(crate) streams: Vec<StreamState>,
+    /// By engine, then stream.
+    pub(crate) residents: Vec<Resident>,
+    pub(crate) kv_used: [u64; ENGINES_MAX],
+    pub(crate) kv_total: u64,
+    pub(crate) kv_peak: u64,
+    pub(crate) ready: VecDeque<Ready>,
+    /// Lanes that may run each stage, as bits; failed lanes are taken out.
+    pub(crate) stage_lanes: [u16; STAGES_MAX],
+    /// Lanes that may answer and that may ingest.
+    pub(crate) answer_lanes: u16,
+    pub(crate) ingest_lanes: u16,
+    /// Lane that rebuilds contexts when reuse is off and ingestion has a lane of its own.
+    pub(crate) rebuild_lane: Option<LaneId>,
+    pub(crate) transfer: StateTransfer,
+    /// One part at a time on the whole SoC.
+    pub(crate) serial: bool,
+    pub(crate) requests: u32,
+    pub(crate) answers_running: u32,
+    pub(crate) lanes_busy: u32,
+    pub(crate) exclusive_running: u32,
+    pub(crate) memo: SlowdownMemo,
+}
+
+impl State<'_> {
+    #[inline]
+    pub(crate) fn job(&self, id: JobId) -> &Job {
+        &self.jobs[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn job_mut(&mut self, id: JobId) -> &mut Job {
+        &mut self.jobs[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn stream(&self, id: StreamId) -> &StreamState {
+        &self.streams[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn stream_mut(&mut self, id: StreamId) -> &mut StreamState {
+        &mut self.streams[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn lane(&self, id: LaneId) -> &LaneState {
+        &self.lanes[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn lane_mut(&mut self, id: LaneId) -> &mut LaneState {
+        &mut self.lanes[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn resident_index(&self, engine: EngineId, stream: StreamId) -> usize {
+        engine.0 as usize * self.streams.len() + stream.0 as usize
+    }
+
+    #[inline]
+    pub(crate) fn resident(&self, engine: EngineId, stream: StreamId) -> &Resident {
+        &self.residents[self.resident_index(engine, stream)]
+    }
+
+    #[inline]
+    pub(crate) fn resident_mut(&mut self, engine: EngineId, stream: StreamId) -> &mut Resident {
+        let index = self.resident_index(engine, stream);
+        &mut self.residents[index]
+    }
+
+    /// A slot for a job.
+    pub(crate) fn insert(&mut self, job: Job) -> JobId {
+        if let Some(id) = self.free_jobs.pop() {
+            self.jobs[id.0 as usize] = job;
+            id
+        } else {
+            self.jobs.push(job);
+            JobId(self.jobs.len() as u32 - 1)
+        }
+    }
+
+    /// Gives a job's slot back.
+    pub(crate) fn remove(&mut self, id: JobId) {
+        let job = self.job_mut(id);
+        debug_assert!(!job.free, "job {} ended twice", id.0);
+        job.free = true;
+        self.free_jobs.push(id);
+    }
+}
+
+/// The lanes of a bit set, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes(u16);
+
+impl Iterator for Lanes {
+    type Item = LaneId;
+
+    #[inline]
+    fn next(&mut self) -> Option<LaneId> {
+        if self.0 == 0 {
+            return None;
+        }
+        let lane = LaneId(self.0.trailing_zeros() as u8);
+        self.0 &= self.0 - 1;
+        Some(lane)
+    }
+}
+
+#[inline]
+pub(crate) fn lanes_of(mask: u16) -> Lanes {
+    Lanes(mask)
+}
+
+const _: () = assert!(LANES_MAX <= u16::BITS as usize);

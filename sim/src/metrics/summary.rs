@@ -1,0 +1,323 @@
+//! The numbers that a run is reported by.
+
+use serde::Serialize;
+
+use super::{Crowd, Metrics, Sample};
+use crate::dispatch::Reason;
+use crate::spec::model::StageKind;
+use crate::time::{Duration, Instant};
+use crate::world::STAGES_MAX;
+
+/// Busy share from which a lane counts as near saturation.
+const NEAR: f64 = 0.85;
+/// Fewest arrivals from which a trend of the queue is read.
+const ARRIVALS_MIN: u64 = 30;
+/// Saturation index from which the queue counts as growing: half way from level (0) to a straight
+/// ramp (1).
+const GROWING: f64 = 0.5;
+
+/// Mean and quantiles of a time, s. All absent when nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Values behind it.
+    pub count: u64,
+    /// Mean, s.
+    pub mean: Option<f64>,
+    /// Median, s.
+    pub p50: Option<f64>,
+    /// 95th percentile, s.
+    pub p95: Option<f64>,
+    /// 99th percentile, s.
+    pub p99: Option<f64>,
+    /// Largest, s.
+    pub max: Option<f64>,
+}
+
+impl Latency {
+    fn of(sample: &Sample) -> Self {
+        let quantiles = sample.quantiles_s([0.5, 0.95, 0.99]);
+        Self {
+            count: sample.count(),
+            mean: sample.mean_s(),
+            p50: quantiles.map(|q| q[0]),
+            p95: quantiles.map(|q| q[1]),
+            p99: quantiles.map(|q| q[2]),
+            max: sample.max_s(),
+        }
+    }
+}
+
+/// How contexts became usable, in requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Preparations {
+    /// Resident.
+    pub reuse: u64,
+    /// Copied.
+    pub import: u64,
+    /// Prefilled again.
+    pub reconstruct: u64,
+    /// Partly copied, the rest prefilled.
+    pub import_and_reconstruct: u64,
+}
+
+/// An engine over the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct EngineSummary {
+    /// Name.
+    pub name: String,
+    /// Share of the window in which its lanes ran, within [0, 1] (mean over its lanes).
+    pub busy: f64,
+    /// Busy seconds by stage name.
+    pub stages_s: Vec<(String, f64)>,
+}
+
+/// How near the run is to saturation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadVerdict {
+    /// The queue stays level.
+    Steady,
+    /// The busiest lane has little left: latencies are sensitive.
+    Near,
+    /// The queue grows as long as queries arrive: there is no steady latency.
+    Saturated,
+    /// Too few queries, or users who wait for their answers: a finite run, no verdict.
+    #[default]
+    Finite,
+}
+
+/// A run in numbers. Times in seconds, energy in joules, memory in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// Answers per second over the window.
+    pub throughput_rps: f64,
+    /// Answer tokens per second over the window.
+    pub tokens_per_s: f64,
+    /// Arrival to first token.
+    pub ttft_s: Latency,
+    /// Arrival to last token.
+    pub completion_s: Latency,
+    /// Mean time per token after the first.
+    pub tpot_s: Latency,
+    /// Age of the newest frame in the answer's version, at its first token.
+    pub staleness_s: Latency,
+    /// Frames that had arrived, but which the version lacked, when the answer started (mean).
+    pub frames_behind: Option<f64>,
+    /// Arrival to the first stage on the answering lane.
+    pub queueing_s: Latency,
+    /// Frame arrival to publication.
+    pub publication_s: Latency,
+    /// Time of the last event.
+    pub makespan_s: f64,
+    /// Length of the window that rates and shares refer to.
+    pub window_s: f64,
+    /// Queries that arrived after the warm-up.
+    pub arrived: u64,
+    /// Of these, answered.
+    pub completed: u64,
+    /// Of these, refused, by reason.
+    pub refused: Vec<(&'static str, u64)>,
+    /// Answered after their deadline.
+    pub late: u64,
+    /// Frames that arrived.
+    pub frames: u64,
+    /// Frames that were refused.
+    pub frames_refused: u64,
+    /// How contexts became usable.
+    pub preparations: Preparations,
+    /// Contexts evicted from an engine.
+    pub evictions: u64,
+    /// Engines, in order.
+    pub engines: Vec<EngineSummary>,
+    /// DRAM bytes moved over the window ÷ its length, GB/s.
+    pub mean_bandwidth_gbps: f64,
+    /// Energy over the window; absent where the profile has no power.
+    pub energy_j: Option<f64>,
+    /// Energy per answer.
+    pub energy_per_request_j: Option<f64>,
+    /// Mean power.
+    pub mean_power_w: Option<f64>,
+    /// Weights, reserved and background memory, and the most KV held at once.
+    pub peak_memory_bytes: u64,
+    /// Of it, KV.
+    pub peak_kv_bytes: u64,
+    /// How near to saturation.
+    pub load: LoadVerdict,
+    /// Busy share of the busiest lane while queries arrived, within [0, 1].
+    pub busiest_lane: f64,
+    /// Trend of the queue while queries arrived: 0 level, 1 a straight ramp; absent for finite runs.
+    pub saturation_index: Option<f64>,
+    /// Stages played outside their measured range: engine, stage, how often.
+    pub unmeasured: Vec<(String, String, u64)>,
+    /// Inputs that the scheduler handled.
+    pub events: u64,
+}
+
+pub(super) fn build(
+    metrics: &Metrics<'_>,
+    peak_kv_bytes: u64,
+    unmeasured: &[[u64; STAGES_MAX]],
+) -> Summary {
+    let world = metrics.world;
+    let end = if metrics.last_completion > Instant::ZERO {
+        metrics.last_completion
+    } else {
+        metrics.last
+    };
+    let window = end.saturating_since(world.warm_up);
+    let window_s = window.as_secs_f64();
+    let per_s = |count: f64| {
+        if window_s > 0.0 {
+            count / window_s
+        } else {
+            0.0
+        }
+    };
+    let energy = energy(metrics, window_s);
+    let (load, saturation_index, busiest_lane) = verdict(metrics, window);
+    Summary {
+        throughput_rps: per_s(metrics.completed as f64),
+        tokens_per_s: per_s(metrics.tokens as f64),
+        ttft_s: Latency::of(&metrics.ttft),
+        completion_s: Latency::of(&metrics.completion),
+        tpot_s: Latency::of(&metrics.tpot),
+        staleness_s: Latency::of(&metrics.staleness),
+        frames_behind: (metrics.stale_answers > 0)
+            .then(|| metrics.frames_behind as f64 / metrics.stale_answers as f64),
+        queueing_s: Latency::of(&metrics.queueing),
+        publication_s: Latency::of(&metrics.publication),
+        makespan_s: metrics.last.as_secs_f64(),
+        window_s,
+        arrived: metrics.arrived,
+        completed: metrics.completed,
+        refused: Reason::ALL
+            .iter()
+            .filter(|&&reason| metrics.refused[reason as usize] > 0)
+            .map(|&reason| (reason.name(), metrics.refused[reason as usize]))
+            .collect(),
+        late: metrics.late,
+        frames: metrics.frames,
+        frames_refused: metrics.refused_frames,
+        preparations: Preparations {
+            reuse: metrics.preparations[0],
+            import: metrics.preparations[1],
+            reconstruct: metrics.preparations[2],
+            import_and_reconstruct: metrics.preparations[3],
+        },
+        evictions: metrics.evictions,
+        engines: engines(metrics, window),
+        mean_bandwidth_gbps: per_s(metrics.bytes as f64) / 1e9,
+        energy_j: energy,
+        energy_per_request_j: energy
+            .filter(|_| metrics.completed > 0)
+            .map(|j| j / metrics.completed as f64),
+        mean_power_w: energy.filter(|_| window_s > 0.0).map(|j| j / window_s),
+        peak_memory_bytes: world.memory.taken + peak_kv_bytes,
+        peak_kv_bytes,
+        load,
+        busiest_lane,
+        saturation_index,
+        unmeasured: outside(metrics, unmeasured),
+        events: metrics.events,
+    }
+}
+
+fn engines(metrics: &Metrics<'_>, window: Duration) -> Vec<EngineSummary> {
+    let world = metrics.world;
+    let mut list = Vec::with_capacity(world.engines.len());
+    for (index, engine) in world.engines.iter().enumerate() {
+        let lanes = world
+            .lanes
+            .iter()
+            .filter(|lane| lane.engine.0 as usize == index)
+            .count();
+        let busy: u64 = metrics.busy_by_stage[index].iter().sum();
+        let stages_s = (0..world.stages.len())
+            .filter(|&stage| metrics.busy_by_stage[index][stage] > 0)
+            .map(|stage| {
+                let secs = Duration(metrics.busy_by_stage[index][stage]).as_secs_f64();
+                (world.stages[stage].name.clone(), secs)
+            })
+            .collect();
+        let total = window.0 as f64 * lanes as f64;
+        let busy = if total > 0.0 {
+            (busy as f64 / total).min(1.0)
+        } else {
+            0.0
+        };
+        list.push(EngineSummary {
+            name: engine.name.clone(),
+            busy,
+            stages_s,
+        });
+    }
+    list
+}
+
+fn energy(metrics: &Metrics<'_>, window_s: f64) -> Option<f64> {
+    let world = metrics.world;
+    let base = world.power?.base_w * window_s;
+    let mut idle = 0.0;
+    for (index, engine) in world.engines.iter().enumerate() {
+        let busy = Duration(metrics.busy_by_stage[index].iter().sum()).as_secs_f64();
+        idle += engine.power?.idle_w * (window_s - busy).max(0.0);
+    }
+    Some(base + idle + metrics.nanojoules as f64 * 1e-9)
+}
+
+/// Whether a steady latency exists, by the trend of the queue while queries arrived.
+fn verdict(metrics: &Metrics<'_>, window: Duration) -> (LoadVerdict, Option<f64>, f64) {
+    let busiest = metrics.busy.iter().copied().max().unwrap_or(0) as f64 / (window.0.max(1)) as f64;
+    let busiest = busiest.min(1.0);
+    let Crowd {
+        at,
+        area,
+        moment,
+        count,
+    } = metrics.crowd_at_arrival;
+    let span = at.saturating_since(metrics.world.warm_up).as_secs_f64();
+    if metrics.arrived < ARRIVALS_MIN || area <= 0.0 || span <= 0.0 || metrics.world.closed_loop() {
+        return (LoadVerdict::Finite, None, busiest);
+    }
+    // The queue's centre of mass in time: 1/2 for a level queue, 2/3 for a straight ramp.
+    let index = (moment / area / span - 0.5) * 6.0;
+    // A ramp that ends with few more than it held on average is noise.
+    let grew = count as f64 > 1.5 * area / span + 4.0;
+    let verdict = if index > GROWING && grew {
+        LoadVerdict::Saturated
+    } else if busiest > NEAR {
+        LoadVerdict::Near
+    } else {
+        LoadVerdict::Steady
+    };
+    (verdict, Some(index), busiest)
+}
+
+fn outside(metrics: &Metrics<'_>, unmeasured: &[[u64; STAGES_MAX]]) -> Vec<(String, String, u64)> {
+    let world = metrics.world;
+    let mut list = Vec::new();
+    for (engine, row) in unmeasured.iter().enumerate() {
+        for (stage, &count) in row.iter().enumerate().take(world.stages.len()) {
+            if count > 0 {
+                let names = (&world.engines[engine].name, &world.stages[stage].name);
+                list.push((names.0.clone(), names.1.clone(), count));
+            }
+        }
+    }
+    list
+}
+
+impl Metrics<'_> {
+    /// Busy seconds of all engines in stages of a kind.
+    pub fn busy_in(&self, kind: StageKind) -> f64 {
+        let mut total = 0;
+        for row in &self.busy_by_stage {
+            for stage in 0..self.world.stages.len() {
+                if self.kind(stage) == kind {
+                    total += row[stage];
+                }
+            }
+        }
+        Duration(total).as_secs_f64()
+    }
+}

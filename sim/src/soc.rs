@@ -1,0 +1,431 @@
+//! The simulated executor: lanes in virtual time, slowed down by each other.
+//!
+//! Contention changes the rate at which a stage's work is done, never the amount: on any change of
+//! the running set the work left of every stage whose rate changes is advanced at the old rate and
+//! its end computed at the new. All events of one instant are applied before rates are recomputed.
+
+use crate::contention::Load;
+use crate::cost::{Noise, StageCosts};
+use crate::dispatch::{Effect, Input, SlowdownMemo, Task, intensity};
+use crate::drive::Executor;
+use crate::rng;
+use crate::spec::model::StageKind;
+use crate::spec::soc::EngineKind;
+use crate::time::{Duration, Instant};
+use crate::workload::{Arrival, Workload};
+use crate::world::{EngineId, LANES_MAX, LaneId, STAGES_MAX, World};
+
+/// What only the executor knows of a frame or query.
+#[derive(Clone, Copy, Debug, Default)]
+struct Truth {
+    noise: u64,
+    output: u32,
+}
+
+/// A lane's running task.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    active: bool,
+    /// When it ends at the present rate; `NEVER` until rates are computed.
+    done_at: Instant,
+    /// Work left at `updated`, as ns alone.
+    left: f64,
+    updated: Instant,
+    /// Time beside the others ÷ time alone; 0 until computed.
+    slowdown: f64,
+    /// Its load alone, and while another lane is busy, with the ratio of its times.
+    load: Load,
+    corun_load: Load,
+    corun_ratio: f64,
+    /// CPU cores that it keeps busy, its lane's own included.
+    cores: f64,
+    /// Share of its time that suffers when the CPU is oversubscribed.
+    cpu_share: f64,
+    started: Instant,
+    tokens: u32,
+    bytes: f64,
+    watts: f64,
+}
+
+/// The simulated SoC.
+#[derive(Debug)]
+pub struct Soc<'w> {
+    world: &'w World,
+    workload: Workload,
+    truths: Vec<Truth>,
+    free: Vec<u32>,
+    lanes: Vec<Running>,
+    now: Instant,
+    rates_stale: bool,
+    memo: SlowdownMemo,
+    unmeasured: Vec<[u64; STAGES_MAX]>,
+}
+
+impl<'w> Soc<'w> {
+    /// An idle SoC before replication `run` of a world.
+    pub fn new(world: &'w World, run: u32) -> Self {
+        let idle = Running {
+            active: false,
+            done_at: Instant::NEVER,
+            left: 0.0,
+            updated: Instant::ZERO,
+            slowdown: 0.0,
+            load: Load {
+                engine: EngineId(0),
+                mu: 0.0,
+            },
+            corun_load: Load {
+                engine: EngineId(0),
+                mu: 0.0,
+            },
+            corun_ratio: 1.0,
+            cores: 0.0,
+            cpu_share: 0.0,
+            started: Instant::ZERO,
+            tokens: 0,
+            bytes: 0.0,
+            watts: 0.0,
+        };
+        Self {
+            world,
+            workload: Workload::new(world, run),
+            truths: Vec::with_capacity(64),
+            free: Vec::with_capacity(64),
+            lanes: vec![idle; world.lanes.len()],
+            now: Instant::ZERO,
+            rates_stale: false,
+            memo: SlowdownMemo::new(),
+            unmeasured: vec![[0; STAGES_MAX]; world.engines.len()],
+        }
+    }
+
+    /// Back to the start, for replication `run`; allocations stay.
+    pub fn reset(&mut self, run: u32) {
+        self.workload.reset(run);
+        self.truths.clear();
+        self.free.clear();
+        for lane in &mut self.lanes {
+            lane.active = false;
+            lane.done_at = Instant::NEVER;
+        }
+        self.now = Instant::ZERO;
+        self.rates_stale = false;
+        for row in &mut self.unmeasured {
+            row.fill(0);
+        }
+    }
+
+    /// How often each engine's stages were played outside the range in which they were measured.
+    pub fn unmeasured(&self) -> &[[u64; STAGES_MAX]] {
+        &self.unmeasured
+    }
+
+    fn admit(&mut self, truth: Truth) -> u32 {
+        if let Some(ticket) = self.free.pop() {
+            self.truths[ticket as usize] = truth;
+            ticket
+        } else {
+            self.truths.push(truth);
+            self.truths.len() as u32 - 1
+        }
+    }
+
+    fn arrive(&mut self, arrival: Arrival) -> Input {
+        match arrival {
+            Arrival::Frame {
+                stream,
+                index,
+                tokens,
+                noise,
+            } => {
+                let ticket = self.admit(Truth { noise, output: 0 });
+                Input::Frame {
+                    ticket,
+                    stream,
+                    index,
+                    tokens,
+                }
+            }
+            Arrival::Query {
+                stream,
+                index,
+                prompt,
+                output,
+                predicted,
+                max_output,
+                deadline,
+                noise,
+            } => {
+                let ticket = self.admit(Truth { noise, output });
+                let index = index as u32;
+                Input::Query {
+                    ticket,
+                    stream,
+                    index,
+                    prompt,
+                    predicted,
+                    max_output,
+                    deadline,
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, lane: LaneId) -> Input {
+        let running = &mut self.lanes[lane.0 as usize];
+        running.active = false;
+        running.done_at = Instant::NEVER;
+        self.rates_stale = true;
+        let busy = self.now.saturating_since(running.started).as_secs_f64();
+        let moved = self
+            .world
+            .power
+            .map_or(0.0, |power| power.joules_per_byte * running.bytes);
+        Input::Finish {
+            lane,
+            tokens: running.tokens,
+            bytes: (running.bytes + 0.5) as u64,
+            nanojoules: ((busy * running.watts + moved) * 1e9 + 0.5) as u64,
+        }
+    }
+
+    fn start(&mut self, now: Instant, lane: LaneId, task: &Task) {
+        let world = self.world;
+        let engine = world.engine_of(lane);
+        let kind = world.stages[task.stage.0 as usize].kind;
+        let truth = self
+            .truths
+            .get(task.ticket as usize)
+            .copied()
+            .unwrap_or(Truth {
+                // An answer that joins the history: its noise is its version's.
+                noise: (u64::from(task.stream.0) << 32) | u64::from(task.version),
+                output: 0,
+            });
+        let tokens = if kind == StageKind::Decode {
+            truth.output.saturating_sub(1).min(task.size)
+        } else {
+            0
+        };
+        let Some(costs) = world.costs.get(engine, task.stage) else {
+            // The scheduler starts only what the cost table has.
+            unreachable!("stage {} has no cost on engine {}", task.stage.0, engine.0)
+        };
+        let (n, times) = self.size(task, kind, tokens);
+        let alone = costs.alone.at(n, task.context.into());
+        if !alone.measured {
+            self.unmeasured[engine.0 as usize][task.stage.0 as usize] += 1;
+        }
+        let port = world.engines[engine.0 as usize].port_bytes_per_s;
+        let mut secs = alone.secs * times;
+        let mut bytes = alone.bytes * times;
+        if kind == StageKind::Import
+            && let Some(out) = world.costs.get(task.source, world.transfer.export)
+        {
+            let out = out.alone.at(n, 0.0);
+            secs += out.secs;
+            bytes += out.bytes;
+        }
+        let load = Load {
+            engine,
+            mu: intensity(
+                crate::cost::At {
+                    secs,
+                    bytes,
+                    measured: true,
+                },
+                port,
+            ),
+        };
+        let (corun_ratio, corun_load) = match &costs.corun {
+            None => (1.0, load),
+            Some(corun) => {
+                let beside = corun.at(n, task.context.into());
+                let ratio = if alone.secs > 0.0 {
+                    beside.secs / alone.secs
+                } else {
+                    1.0
+                };
+                (
+                    ratio,
+                    Load {
+                        engine,
+                        mu: intensity(beside, port),
+                    },
+                )
+            }
+        };
+        let factor = if world.noise && costs.noise != Noise::None {
+            rng::factor(truth.noise, task.stage.0, &costs.noise)
+        } else {
+            1.0
+        };
+        let own = &world.lanes[lane.0 as usize];
+        let on_cpu = world.engines[engine.0 as usize].kind == EngineKind::Cpu;
+        let running = &mut self.lanes[lane.0 as usize];
+        debug_assert!(!running.active, "INV-3: lane {} is busy", lane.0);
+        *running = Running {
+            active: true,
+            done_at: Instant::NEVER,
+            left: Duration::from_secs_f64(secs * factor).0 as f64,
+            updated: now,
+            slowdown: 0.0,
+            load,
+            corun_load,
+            corun_ratio,
+            cores: own.cores + costs.host_cores,
+            cpu_share: if on_cpu { 1.0 } else { costs.host_share },
+            started: now,
+            tokens,
+            bytes,
+            watts: self.watts(engine, costs),
+        };
+        self.rates_stale = true;
+    }
+
+    /// The size that a task's cost is looked up at, and how many times over.
+    fn size(&self, task: &Task, kind: StageKind, tokens: u32) -> (f64, f64) {
+        match kind {
+            StageKind::Encode => {
+                let frames = &self.world.streams[task.stream.0 as usize].frames;
+                (
+                    frames.as_ref().map_or(1.0, |frames| frames.megapixels),
+                    task.size.into(),
+                )
+            }
+            StageKind::Decode => (tokens.into(), 1.0),
+            StageKind::Import => (
+                f64::from(task.size) * self.world.model.kv_bytes_per_token as f64,
+                1.0,
+            ),
+            _ => (task.size.into(), 1.0),
+        }
+    }
+
+    fn watts(&self, engine: EngineId, costs: &StageCosts) -> f64 {
+        let own = self.world.engines[engine.0 as usize].power;
+        costs
+            .active_w
+            .or(own.map(|power| power.active_w))
+            .unwrap_or(0.0)
+    }
+
+    /// Recomputes the rates of all running stages as of `now`.
+    fn update_rates(&mut self) {
+        self.rates_stale = false;
+        let mut ids = [0u8; LANES_MAX];
+        let mut count = 0;
+        let mut cores = self.world.cpu.background_cores;
+        for (index, lane) in self.lanes.iter().enumerate() {
+            if lane.active {
+                ids[count] = index as u8;
+                count += 1;
+                cores += lane.cores;
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        let mut slowdowns = [1.0; LANES_MAX];
+        let together = count > 1;
+        if together || self.world.memory.background_bandwidth > 0.0 {
+            let mut loads = [self.lanes[ids[0] as usize].load; LANES_MAX];
+            for (load, &id) in loads.iter_mut().zip(&ids[..count]) {
+                let lane = &self.lanes[id as usize];
+                *load = if together { lane.corun_load } else { lane.load };
+            }
+            if together {
+                self.memo.slowdowns(
+                    &*self.world.contention,
+                    &loads[..count],
+                    &mut slowdowns[..count],
+                );
+            } else {
+                self.world
+                    .contention
+                    .slowdowns(&loads[..1], &mut slowdowns[..1]);
+            }
+        }
+        let oversubscribed = (cores / self.world.cpu.cores).max(1.0);
+        for (&id, &slowdown) in ids[..count].iter().zip(&slowdowns) {
+            let lane = &mut self.lanes[id as usize];
+            let mut rate = slowdown * (1.0 + lane.cpu_share * (oversubscribed - 1.0));
+            if together {
+                rate *= lane.corun_ratio;
+            }
+            if rate == lane.slowdown {
+                continue;
+            }
+            if lane.slowdown > 0.0 {
+                let elapsed = self.now.saturating_since(lane.updated).0 as f64;
+                lane.left = (lane.left - elapsed / lane.slowdown).max(0.0);
+            }
+            lane.updated = self.now;
+            lane.slowdown = rate;
+            lane.done_at = self.now + Duration((lane.left * rate + 0.5) as u64);
+        }
+    }
+
+    /// The lane that ends first, and when.
+    #[inline]
+    fn first_done(&self) -> (Instant, LaneId) {
+        let mut first = (Instant::NEVER, LaneId(0));
+        for (index, lane) in self.lanes.iter().enumerate() {
+            if lane.done_at < first.0 {
+                first = (lane.done_at, LaneId(index as u8));
+            }
+        }
+        first
+    }
+}
+
+impl Executor for Soc<'_> {
+    fn next(&mut self) -> Option<(Instant, Input)> {
+        let arrival = self.workload.peek();
+        let (mut done_at, mut lane) = self.first_done();
+        if self.rates_stale && done_at > self.now && arrival.is_none_or(|at| at > self.now) {
+            self.update_rates();
+            (done_at, lane) = self.first_done();
+        }
+        // At one instant, what ends goes before what arrives.
+        if let Some(at) = arrival
+            && at < done_at
+        {
+            self.now = at;
+            let (_, arrival) = self.workload.pop()?;
+            return Some((at, self.arrive(arrival)));
+        }
+        if done_at == Instant::NEVER {
+            return None;
+        }
+        self.now = done_at;
+        Some((done_at, self.finish(lane)))
+    }
+
+    #[inline]
+    fn apply(&mut self, now: Instant, effect: &Effect) {
+        match effect {
+            Effect::Start { lane, task } => self.start(now, *lane, task),
+            Effect::Complete(done) => {
+                self.free.push(done.ticket);
+                self.workload.answered(done.stream, now);
+            }
+            Effect::Refuse {
+                ticket,
+                query,
+                stream,
+                ..
+            } => {
+                self.free.push(*ticket);
+                if *query {
+                    self.workload.answered(*stream, now);
+                }
+            }
+            Effect::Publish {
+                ticket: Some(ticket),
+                ..
+            } => self.free.push(*ticket),
+            Effect::Publish { .. } | Effect::Bind { .. } | Effect::Evict { .. } => {}
+        }
+    }
+}

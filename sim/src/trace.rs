@@ -1,0 +1,272 @@
+//! The trace: every input and effect with its time, one JSON object a line.
+//!
+//! It holds every [`Input`], so it is the complete cause of the effects: [`replay`] feeds the inputs
+//! to a fresh scheduler and finds the first effect that differs. A live run that replays without
+//! difference was scheduled by the same scheduler that is simulated.
+//!
+//! Line 1 is a header, `{"trace":"crossinfer","version":1,…}`; the rest are `{"t":ns,"in":…}` and
+//! `{"t":ns,"do":…}` in order.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::dispatch::{Dispatcher, Effect, Effects, Input};
+use crate::drive::Sink;
+use crate::time::Instant;
+use crate::world::World;
+
+/// Version of the trace format.
+pub const VERSION: u32 = 1;
+
+/// First line of a trace: names for the ids in the rest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// Always `crossinfer`.
+    pub trace: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The scenario's title.
+    pub title: String,
+    /// Root seed.
+    pub seed: u64,
+    /// Replication.
+    pub run: u32,
+    /// Engine names by id.
+    pub engines: Vec<String>,
+    /// Lane names by id, with their engine's id.
+    pub lanes: Vec<(String, u8)>,
+    /// Stage names by id.
+    pub stages: Vec<String>,
+    /// Stream names by id.
+    pub streams: Vec<String>,
+}
+
+impl Header {
+    /// The header of a world's replication.
+    pub fn of(world: &World, run: u32) -> Self {
+        Self {
+            trace: "crossinfer".into(),
+            version: VERSION,
+            title: world.title.clone(),
+            seed: world.seed,
+            run,
+            engines: world
+                .engines
+                .iter()
+                .map(|engine| engine.name.clone())
+                .collect(),
+            lanes: world
+                .lanes
+                .iter()
+                .map(|lane| (lane.name.clone(), lane.engine.0))
+                .collect(),
+            stages: world
+                .stages
+                .iter()
+                .map(|stage| stage.name.clone())
+                .collect(),
+            streams: world
+                .streams
+                .iter()
+                .map(|stream| stream.name.clone())
+                .collect(),
+        }
+    }
+}
+
+/// A line of a trace after the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// Something happened.
+    #[serde(rename = "in")]
+    Input(Input),
+    /// The scheduler asked for something.
+    #[serde(rename = "do")]
+    Effect(Effect),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    t: Instant,
+    #[serde(flatten)]
+    record: Record,
+}
+
+/// Writes a trace as it happens. The first error is kept and ends the writing.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    error: Option<io::Error>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header.
+    pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
+        serde_json::to_writer(&mut out, header)?;
+        out.write_all(b"\n")?;
+        Ok(Self { out, error: None })
+    }
+
+    /// Flushes, and says whether everything was written.
+    pub fn finish(mut self) -> io::Result<W> {
+        match self.error {
+            Some(error) => Err(error),
+            None => {
+                self.out.flush()?;
+                Ok(self.out)
+            }
+        }
+    }
+
+    fn line(&mut self, t: Instant, record: Record) {
+        if self.error.is_some() {
+            return;
+        }
+        let written = serde_json::to_writer(&mut self.out, &Line { t, record })
+            .map_err(io::Error::from)
+            .and_then(|()| self.out.write_all(b"\n"));
+        self.error = written.err();
+    }
+}
+
+impl<W: Write> Sink for Writer<W> {
+    fn input(&mut self, now: Instant, input: &Input) {
+        self.line(now, Record::Input(*input));
+    }
+
+    fn effect(&mut self, now: Instant, effect: &Effect) {
+        self.line(now, Record::Effect(*effect));
+    }
+}
+
+/// Keeps a trace in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorder {
+    /// The records, in order.
+    pub records: Vec<(Instant, Record)>,
+}
+
+impl Sink for Recorder {
+    fn input(&mut self, now: Instant, input: &Input) {
+        self.records.push((now, Record::Input(*input)));
+    }
+
+    fn effect(&mut self, now: Instant, effect: &Effect) {
+        self.records.push((now, Record::Effect(*effect)));
+    }
+}
+
+/// Why a text is not a trace.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The text is empty or its first line is not a trace's.
+    #[error("line 1 is not a crossinfer trace header: {0}")]
+    Header(String),
+    /// The trace was written in another version of the format.
+    #[error("the trace has format version {0}, this program reads {VERSION}")]
+    Version(u32),
+    /// A line is not a record.
+    #[error("line {line} is not a trace record: {cause}")]
+    Line {
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        cause: String,
+    },
+}
+
+/// Reads a trace.
+pub fn read(text: &str) -> Result<(Header, Vec<(Instant, Record)>), ReadError> {
+    let mut lines = text.lines().enumerate();
+    let (_, first) = lines
+        .next()
+        .ok_or_else(|| ReadError::Header("the text is empty".into()))?;
+    let header: Header =
+        serde_json::from_str(first).map_err(|error| ReadError::Header(error.to_string()))?;
+    if header.trace != "crossinfer" {
+        return Err(ReadError::Header(format!(
+            "`trace` is `{}`, expected `crossinfer`",
+            header.trace
+        )));
+    }
+    if header.version != VERSION {
+        return Err(ReadError::Version(header.version));
+    }
+    let mut records = Vec::new();
+    for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+        let Line { t, record } = serde_json::from_str(line).map_err(|error| ReadError::Line {
+            line: index + 1,
+            cause: error.to_string(),
+        })?;
+        records.push((t, record));
+    }
+    Ok((header, records))
+}
+
+/// The first place where a replay differs from its trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Record number, from 0.
+    pub record: usize,
+    /// When.
+    pub at: Instant,
+    /// What the trace has; `None`: nothing more at that point.
+    pub recorded: Option<Effect>,
+    /// What the scheduler asked for; `None`: nothing more.
+    pub replayed: Option<Effect>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "record {} at {}: the trace has {:?}, the scheduler asks for {:?}",
+            self.record, self.at, self.recorded, self.replayed
+        )
+    }
+}
+
+/// Feeds a trace's inputs to a fresh scheduler and compares every effect. `None`: they are identical.
+pub fn replay(
+    dispatcher: &mut Dispatcher<'_>,
+    records: &[(Instant, Record)],
+) -> Option<Difference> {
+    let mut effects = Effects::new();
+    let mut index = 0;
+    while index < records.len() {
+        let (at, record) = records[index];
+        let Record::Input(input) = record else {
+            let Record::Effect(effect) = record else {
+                return None;
+            };
+            return Some(Difference {
+                record: index,
+                at,
+                recorded: Some(effect),
+                replayed: None,
+            });
+        };
+        index += 1;
+        dispatcher.handle(at, input, &mut effects);
+        for effect in effects.drain() {
+            let recorded = match records.get(index) {
+                Some(&(_, Record::Effect(effect))) => Some(effect),
+                _ => None,
+            };
+            if recorded != Some(effect) {
+                return Some(Difference {
+                    record: index,
+                    at,
+                    recorded,
+                    replayed: Some(effect),
+                });
+            }
+            index += 1;
+        }
+    }
+    None
+}
