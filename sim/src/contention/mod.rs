@@ -1,10 +1,11 @@
 //! Co-run slowdown: how much longer a stage takes because of what runs beside it.
 //!
-//! Two models, to be compared on the same data:
+//! Three models, to be compared on the same data:
 //!
 //! | model | knows | hands out at most the bandwidth |
 //! | --- | --- | --- |
 //! | [`NoContention`] | nothing | no |
+//! | [`Pccs`] | one curve per engine | as far as the curves do |
 //! | [`Pairwise`] | a measured grid per ordered pair of engines | as far as the grids do |
 
 mod grid;
@@ -12,13 +13,15 @@ mod grid;
 mod laws;
 mod none;
 mod pairwise;
+mod pccs;
 
 use std::fmt;
 
-use crate::world::{EngineId, LANES_MAX};
+use crate::world::{ENGINES_MAX, EngineId, LANES_MAX};
 
 pub use none::NoContention;
 pub use pairwise::Pairwise;
+pub use pccs::{Pccs, PccsCurve};
 
 /// A running stage, as contention sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,6 +101,12 @@ pub enum ModelError {
         /// The engine beside it.
         aggressor: EngineId,
     },
+    /// No curve for an engine.
+    #[error("no PCCS curve for engine {}", engine.0)]
+    MissingCurve {
+        /// The engine that lacks it.
+        engine: EngineId,
+    },
     /// No grid for an ordered pair of engines.
     #[error("no pair grid for engine {} beside engine {}", victim.0, aggressor.0)]
     MissingPair {
@@ -106,6 +115,46 @@ pub enum ModelError {
         /// The engine beside it.
         aggressor: EngineId,
     },
+}
+
+impl Ports {
+    /// Refuses values that no memory system has.
+    fn check(&self) -> Result<(), ModelError> {
+        if self.port.is_empty() || self.port.len() > ENGINES_MAX {
+            return Err(ModelError::BadValue(format!(
+                "{} engines where 1 to {ENGINES_MAX} are possible",
+                self.port.len()
+            )));
+        }
+        if self.weight.len() != self.port.len() {
+            return Err(ModelError::BadValue(format!(
+                "{} weights for {} engines",
+                self.weight.len(),
+                self.port.len()
+            )));
+        }
+        for (engine, (&port, &weight)) in self.port.iter().zip(&self.weight).enumerate() {
+            require_positive(port, || format!("port of engine {engine}"))?;
+            require_positive(weight, || format!("weight of engine {engine}"))?;
+        }
+        require_positive(self.bandwidth, || "bandwidth".to_owned())?;
+        require_within(self.background, 0.0, f64::MAX, || "background".to_owned())
+    }
+
+    /// Weight of the background flow: that of an average engine.
+    fn background_weight(&self) -> f64 {
+        self.weight.iter().sum::<f64>() / self.weight.len() as f64
+    }
+}
+
+fn require_positive(value: f64, what: impl FnOnce() -> String) -> Result<(), ModelError> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(ModelError::BadValue(format!(
+        "{} is {value}, must be finite and greater than 0",
+        what()
+    )))
 }
 
 fn require_within(
