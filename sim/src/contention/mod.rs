@@ -1,10 +1,11 @@
 //! Co-run slowdown: how much longer a stage takes because of what runs beside it.
 //!
-//! Three models, to be compared on the same data:
+//! Four models, to be compared on the same data:
 //!
 //! | model | knows | hands out at most the bandwidth |
 //! | --- | --- | --- |
 //! | [`NoContention`] | nothing | no |
+//! | [`WaterFilling`] | ports, weights and bandwidth; measured pairs where it falls short of them | yes |
 //! | [`Pccs`] | one curve per engine | as far as the curves do |
 //! | [`Pairwise`] | a measured grid per ordered pair of engines | as far as the grids do |
 
@@ -14,6 +15,7 @@ mod laws;
 mod none;
 mod pairwise;
 mod pccs;
+mod water_filling;
 
 use std::fmt;
 
@@ -22,6 +24,7 @@ use crate::world::{ENGINES_MAX, EngineId, LANES_MAX};
 pub use none::NoContention;
 pub use pairwise::Pairwise;
 pub use pccs::{Pccs, PccsCurve};
+pub use water_filling::WaterFilling;
 
 /// A running stage, as contention sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,7 +67,7 @@ pub struct PairGrid {
 ///
 /// Laws that every model keeps, and the property tests check: a stage alone has slowdown 1; no
 /// slowdown is below 1; the order of `running` does not matter, to the bit; adding a stage never
-/// lowers another's slowdown.
+/// lowers another's slowdown. [`WaterFilling`] also never hands out more than the SoC's bandwidth.
 ///
 /// Alone means with no background traffic either, on a memory that carries the engine's port:
 /// costs alone are measured so. Background traffic slows a stage that runs by itself as well.
