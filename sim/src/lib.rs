@@ -7,6 +7,7 @@
 pub mod contention;
 pub mod cost;
 pub mod diag;
+pub mod rng;
 pub mod spec;
 pub mod time;
 pub mod workload;
