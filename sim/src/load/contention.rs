@@ -1,0 +1,276 @@
+//! Contention: which model, with which of the profile's parameters.
+
+use std::collections::BTreeMap;
+
+use super::document::Place;
+use super::file::File;
+use super::soc::Soc;
+use super::suggest;
+use crate::contention::{ContentionModel, PairGrid, Ports};
+use crate::diag::Diagnostic;
+use crate::spec::soc::{ContentionModelName, Pair, Pccs, SocFile};
+use crate::world::EngineId;
+
+/// Overlap of compute and memory time if the profile states none.
+const OVERLAP_DEFAULT: f64 = 3.0;
+/// Growth of burst demand with memory intensity if the profile states none.
+const BURST_DEFAULT: f64 = 0.25;
+
+/// Everything that some contention model may be built from.
+#[derive(Debug)]
+pub(super) struct ContentionData {
+    /// The profile's choice.
+    pub(super) model: ContentionModelName,
+    overlap: f64,
+    burst: f64,
+    curves: Vec<Option<Pccs>>,
+    pairs: Vec<PairGrid>,
+}
+
+/// Checks the profile's contention tables.
+pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> ContentionData {
+    let raw = &file.raw.contention;
+    let engines: Vec<&str> = file.raw.engines.keys().map(String::as_str).collect();
+    let place = file.root().key("contention");
+    if let Some(overlap) = &raw.overlap_exponent
+        && overlap.value < 1.0
+    {
+        faults.push(place.key("overlap_exponent").fault(
+            format!("`contention.overlap_exponent` is {}", overlap.value),
+            "must be at least 1, which is no overlap",
+        ));
+    }
+    let pccs_place = place.key("pccs");
+    for (name, curve) in &raw.pccs {
+        let curve_place = pccs_place.key(name);
+        if !engines.contains(&name.as_str()) {
+            faults.push(unknown_engine(&curve_place, name, &engines));
+        }
+        if curve.intensive_from_gbps.value < curve.normal_from_gbps.value {
+            faults.push(curve_place.key("intensive_from_gbps").fault(
+                format!("the intensive region of `{name}` starts before the normal one"),
+                format!("must be at least {} GB/s", curve.normal_from_gbps.value),
+            ));
+        }
+        if curve.minor_loss.value > 1.0 {
+            faults.push(curve_place.key("minor_loss").fault(
+                format!("`{name}` loses more than all its speed"),
+                "must be at most 1",
+            ));
+        }
+    }
+    let pairs_place = place.key("pairs");
+    let mut seen = Vec::new();
+    let mut pairs = Vec::new();
+    for (index, pair) in raw.pairs.iter().enumerate() {
+        let pair_place = pairs_place.index(index);
+        pairs.extend(lower_pair(&pair_place, pair, &engines, faults));
+        let key = (&pair.victim, &pair.aggressor);
+        if seen.contains(&key) {
+            faults.push(pair_place.key("aggressor").fault(
+                format!("two grids of `{}` beside `{}`", pair.victim, pair.aggressor),
+                "second grid of the pair",
+            ));
+        }
+        seen.push(key);
+    }
+    pairs.sort_by_key(|pair: &PairGrid| (pair.victim, pair.aggressor));
+    let data = ContentionData {
+        model: raw.model,
+        overlap: raw
+            .overlap_exponent
+            .as_ref()
+            .map_or(OVERLAP_DEFAULT, |q| q.value),
+        burst: raw
+            .burst_exponent
+            .as_ref()
+            .map_or(BURST_DEFAULT, |g| g.value),
+        curves: engines
+            .iter()
+            .map(|name| raw.pccs.get(*name).cloned())
+            .collect(),
+        pairs,
+    };
+    faults.extend(lacks_data(
+        &place.key("model"),
+        raw.model,
+        &raw.pccs,
+        &raw.pairs,
+        file.name(),
+    ));
+    data
+}
+
+/// A fault if `model` is chosen without the tables that it needs.
+pub(super) fn lacks_data(
+    place: &Place<'_>,
+    model: ContentionModelName,
+    curves: &BTreeMap<String, Pccs>,
+    pairs: &[Pair],
+    file: &str,
+) -> Option<Diagnostic> {
+    let (word, table) = match model {
+        ContentionModelName::Pccs if curves.is_empty() => ("pccs", "[contention.pccs.ENGINE]"),
+        ContentionModelName::Pairwise if pairs.is_empty() => ("pairwise", "[[contention.pairs]]"),
+        _ => return None,
+    };
+    Some(
+        place
+            .fault(
+                format!("contention model `{word}` has no data"),
+                format!("`{file}` has no `{table}`"),
+            )
+            .help(format!(
+                "add `{table}` to `{file}`, or choose `water_filling` or `none`"
+            )),
+    )
+}
+
+fn unknown_engine(place: &Place<'_>, name: &str, engines: &[&str]) -> Diagnostic {
+    place
+        .fault(format!("unknown engine `{name}`"), "no such engine")
+        .help(suggest::hint(name, "engines", engines.iter().copied()))
+}
+
+fn lower_pair(
+    place: &Place<'_>,
+    pair: &Pair,
+    engines: &[&str],
+    faults: &mut Vec<Diagnostic>,
+) -> Option<PairGrid> {
+    let before = faults.len();
+    let mut find = |key: &str, name: &String| {
+        let found = engines.iter().position(|engine| engine == name);
+        if found.is_none() {
+            faults.push(unknown_engine(&place.key(key), name, engines));
+        }
+        found.map(|at| EngineId(at as u8))
+    };
+    let victim = find("victim", &pair.victim);
+    let aggressor = find("aggressor", &pair.aggressor);
+    for (key, axis) in [
+        ("victim_mu", &pair.victim_mu),
+        ("aggressor_mu", &pair.aggressor_mu),
+    ] {
+        let axis_place = place.key(key);
+        if axis.is_empty() {
+            faults.push(axis_place.fault(format!("`{key}` is empty"), "needs at least one value"));
+        }
+        for (index, mu) in axis.iter().enumerate() {
+            let at = axis_place.index(index);
+            if !(0.0..=1.0).contains(mu) {
+                faults.push(at.fault(
+                    format!("memory intensity {mu} of `{key}`"),
+                    "must be within 0 and 1",
+                ));
+            } else if index > 0 && *mu <= axis[index - 1] {
+                faults.push(at.fault(
+                    format!("`{key}` does not rise"),
+                    format!("must be greater than {}", axis[index - 1]),
+                ));
+            }
+        }
+    }
+    let slowdown_place = place.key("slowdown");
+    if pair.slowdown.len() != pair.victim_mu.len() {
+        faults.push(slowdown_place.fault(
+            format!("`slowdown` has {} rows", pair.slowdown.len()),
+            format!(
+                "one for each of the {} of `victim_mu`",
+                pair.victim_mu.len()
+            ),
+        ));
+    }
+    for (index, row) in pair.slowdown.iter().enumerate() {
+        let row_place = slowdown_place.index(index);
+        if row.len() != pair.aggressor_mu.len() {
+            faults.push(row_place.fault(
+                format!("row {} of `slowdown` has {} columns", index + 1, row.len()),
+                format!(
+                    "one for each of the {} of `aggressor_mu`",
+                    pair.aggressor_mu.len()
+                ),
+            ));
+        }
+        for (column, slowdown) in row.iter().enumerate().filter(|(_, s)| **s < 1.0) {
+            faults.push(row_place.index(column).fault(
+                format!("slowdown {slowdown}"),
+                "must be at least 1: time beside ÷ time alone",
+            ));
+        }
+    }
+    if faults.len() > before {
+        return None;
+    }
+    Some(PairGrid {
+        victim: victim?,
+        aggressor: aggressor?,
+        victim_mu: pair.victim_mu.clone(),
+        aggressor_mu: pair.aggressor_mu.clone(),
+        slowdown: pair.slowdown.concat(),
+    })
+}
+
+/// Builds the contention model `model` of a SoC whose memory gives `bandwidth`, of which other software
+/// draws `background`, both in bytes/s.
+pub(super) fn build(
+    model: ContentionModelName,
+    soc: &Soc,
+    bandwidth: f64,
+    background: f64,
+) -> Box<dyn ContentionModel> {
+    let ports = Ports {
+        port: soc.engines.iter().map(|e| e.port_bytes_per_s).collect(),
+        weight: soc.engines.iter().map(|e| e.weight).collect(),
+        bandwidth,
+        background,
+    };
+    stand_in::build(model, ports, &soc.contention)
+}
+
+/// MERGE: replace by the models of [`crate::contention`]:
+/// `none` → `NoContention`; `water_filling` → `WaterFilling::new(ports, overlap, burst, pairs)`;
+/// `pccs` → `Pccs::new(ports, curves)`; `pairwise` → `Pairwise::new(engines, pairs)`.
+mod stand_in {
+    use super::{ContentionData, ContentionModel, ContentionModelName, PairGrid, Pccs, Ports};
+    use crate::contention::Load;
+
+    pub(super) fn build(
+        model: ContentionModelName,
+        ports: Ports,
+        data: &ContentionData,
+    ) -> Box<dyn ContentionModel> {
+        Box::new(Solo {
+            model,
+            _ports: ports,
+            _exponents: (data.overlap, data.burst),
+            _curves: data.curves.clone(),
+            _pairs: data.pairs.clone(),
+        })
+    }
+
+    /// Nothing slows anything down, whichever model is asked for.
+    #[derive(Debug)]
+    struct Solo {
+        model: ContentionModelName,
+        _ports: Ports,
+        _exponents: (f64, f64),
+        _curves: Vec<Option<Pccs>>,
+        _pairs: Vec<PairGrid>,
+    }
+
+    impl ContentionModel for Solo {
+        fn slowdowns(&self, _: &[Load], out: &mut [f64]) {
+            out.fill(1.0);
+        }
+
+        fn name(&self) -> &'static str {
+            match self.model {
+                ContentionModelName::None => "none",
+                ContentionModelName::WaterFilling => "water_filling",
+                ContentionModelName::Pccs => "pccs",
+                ContentionModelName::Pairwise => "pairwise",
+            }
+        }
+    }
+}
