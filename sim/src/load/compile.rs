@@ -94,9 +94,17 @@ pub(super) fn compile(
         &plans,
         faults,
     );
+    let model = contention::build(
+        contention_name,
+        &soc,
+        (plan.bandwidth, plan.background_bandwidth),
+        &parts.scenario.root().key("contention"),
+        faults,
+    );
     if !faults.is_empty() {
         return None;
     }
+    let model = model?;
 
     let mut world = World {
         title: scenario.title.clone(),
@@ -105,12 +113,7 @@ pub(super) fn compile(
         soc_key: parts.keys.soc.clone(),
         model_name: parts.model.raw.name.clone(),
         model_key: parts.keys.model.clone(),
-        contention: contention::build(
-            contention_name,
-            &soc,
-            plan.bandwidth,
-            plan.background_bandwidth,
-        ),
+        contention: model,
         contention_off: contention_name == ContentionModelName::None,
         engines: soc.engines,
         lanes: soc.lanes,

@@ -6,7 +6,9 @@ use super::document::Place;
 use super::file::File;
 use super::soc::Soc;
 use super::suggest;
-use crate::contention::{ContentionModel, PairGrid, Ports};
+use crate::contention::{
+    ContentionModel, ModelError, NoContention, PairGrid, Pairwise, PccsCurve, Ports, WaterFilling,
+};
 use crate::diag::Diagnostic;
 use crate::spec::soc::{ContentionModelName, Pair, Pccs, SocFile};
 use crate::world::EngineId;
@@ -212,65 +214,69 @@ fn lower_pair(
 }
 
 /// Builds the contention model `model` of a SoC whose memory gives `bandwidth`, of which other software
-/// draws `background`, both in bytes/s.
+/// draws `background`, both in bytes/s. A fault is reported at `place`, and gives no model.
 pub(super) fn build(
     model: ContentionModelName,
     soc: &Soc,
-    bandwidth: f64,
-    background: f64,
-) -> Box<dyn ContentionModel> {
+    (bandwidth, background): (f64, f64),
+    place: &Place<'_>,
+    faults: &mut Vec<Diagnostic>,
+) -> Option<Box<dyn ContentionModel>> {
     let ports = Ports {
         port: soc.engines.iter().map(|e| e.port_bytes_per_s).collect(),
         weight: soc.engines.iter().map(|e| e.weight).collect(),
         bandwidth,
         background,
     };
-    stand_in::build(model, ports, &soc.contention)
+    let data = &soc.contention;
+    let built: Result<Box<dyn ContentionModel>, ModelError> = match model {
+        ContentionModelName::None => Ok(Box::new(NoContention)),
+        ContentionModelName::WaterFilling => {
+            WaterFilling::new(ports, data.overlap, data.burst, data.pairs.clone()).map(boxed)
+        }
+        ContentionModelName::Pccs => {
+            let curves = data
+                .curves
+                .iter()
+                .map(|curve| curve.as_ref().map(curve_of))
+                .collect();
+            crate::contention::Pccs::new(ports, curves).map(boxed)
+        }
+        ContentionModelName::Pairwise => {
+            Pairwise::new(soc.engines.len(), data.pairs.clone()).map(boxed)
+        }
+    };
+    let name = |engine: EngineId| soc.engines[engine.0 as usize].name.as_str();
+    built
+        .map_err(|error| {
+            let label = match error {
+                ModelError::MissingCurve { engine } => {
+                    format!("needs `[contention.pccs.{}]`", name(engine))
+                }
+                ModelError::MissingPair { victim, aggressor } => format!(
+                    "needs a `[[contention.pairs]]` of `{}` beside `{}`",
+                    name(victim),
+                    name(aggressor)
+                ),
+                other => other.to_string(),
+            };
+            faults.push(place.fault("the contention model cannot be built", label));
+        })
+        .ok()
 }
 
-/// MERGE: replace by the models of [`crate::contention`]:
-/// `none` → `NoContention`; `water_filling` → `WaterFilling::new(ports, overlap, burst, pairs)`;
-/// `pccs` → `Pccs::new(ports, curves)`; `pairwise` → `Pairwise::new(engines, pairs)`.
-mod stand_in {
-    use super::{ContentionData, ContentionModel, ContentionModelName, PairGrid, Pccs, Ports};
-    use crate::contention::Load;
+fn boxed<M: ContentionModel + 'static>(model: M) -> Box<dyn ContentionModel> {
+    Box::new(model)
+}
 
-    pub(super) fn build(
-        model: ContentionModelName,
-        ports: Ports,
-        data: &ContentionData,
-    ) -> Box<dyn ContentionModel> {
-        Box::new(Solo {
-            model,
-            _ports: ports,
-            _exponents: (data.overlap, data.burst),
-            _curves: data.curves.clone(),
-            _pairs: data.pairs.clone(),
-        })
-    }
-
-    /// Nothing slows anything down, whichever model is asked for.
-    #[derive(Debug)]
-    struct Solo {
-        model: ContentionModelName,
-        _ports: Ports,
-        _exponents: (f64, f64),
-        _curves: Vec<Option<Pccs>>,
-        _pairs: Vec<PairGrid>,
-    }
-
-    impl ContentionModel for Solo {
-        fn slowdowns(&self, _: &[Load], out: &mut [f64]) {
-            out.fill(1.0);
-        }
-
-        fn name(&self) -> &'static str {
-            match self.model {
-                ContentionModelName::None => "none",
-                ContentionModelName::WaterFilling => "water_filling",
-                ContentionModelName::Pccs => "pccs",
-                ContentionModelName::Pairwise => "pairwise",
-            }
-        }
+fn curve_of(raw: &Pccs) -> PccsCurve {
+    PccsCurve {
+        normal_from: raw.normal_from_gbps.value,
+        intensive_from: raw.intensive_from_gbps.value,
+        minor_loss: raw.minor_loss.value,
+        balance: raw.balance_gbps.value,
+        onset: raw.onset_gbps.value,
+        normal_rate: raw.normal_rate.value,
+        intensive_rate: raw.intensive_rate.value,
     }
 }
