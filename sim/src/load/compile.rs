@@ -14,7 +14,7 @@ use crate::spec::quantity::OriginKind;
 use crate::spec::scenario::{Policy, ScenarioFile, StateTransfer};
 use crate::spec::soc::{ContentionModelName, SocFile};
 use crate::time::Instant;
-use crate::world::{CpuPlan, ModelSizes, Provenance, World};
+use crate::world::{CpuPlan, ModelSizes, Provenance, TransferStages, World};
 
 /// Requests that may be in the system if the scenario sets no limit.
 const MAX_REQUESTS_DEFAULT: u32 = 1 << 16;
@@ -98,6 +98,20 @@ pub(super) fn compile(
         return None;
     }
 
+    let built = contention::build(
+        &parts.scenario.root().key("contention"),
+        contention_name,
+        &soc,
+        plan.bandwidth,
+        plan.background_bandwidth,
+    );
+    let contention = match built {
+        Ok(model) => model,
+        Err(fault) => {
+            faults.push(fault);
+            return None;
+        }
+    };
     let mut world = World {
         title: scenario.title.clone(),
         notes: scenario.notes.clone(),
@@ -105,12 +119,7 @@ pub(super) fn compile(
         soc_key: parts.keys.soc.clone(),
         model_name: parts.model.raw.name.clone(),
         model_key: parts.keys.model.clone(),
-        contention: contention::build(
-            contention_name,
-            &soc,
-            plan.bandwidth,
-            plan.background_bandwidth,
-        ),
+        contention,
         contention_off: contention_name == ContentionModelName::None,
         engines: soc.engines,
         lanes: soc.lanes,
@@ -293,12 +302,10 @@ fn contention_model(
     let Some(model) = parts.scenario.raw.contention else {
         return soc.contention.model;
     };
-    let profile = &parts.soc.raw.contention;
-    faults.extend(contention::lacks_data(
+    faults.extend(contention::lacking(
         &parts.scenario.root().key("contention"),
         model,
-        &profile.pccs,
-        &profile.pairs,
+        &parts.soc.raw,
         parts.soc.name(),
     ));
     model
@@ -393,11 +400,12 @@ fn check_transfer(
     table: &CostTable,
     faults: &mut Vec<Diagnostic>,
 ) {
-    let import = stages.transfer.import;
-    let possible = soc
-        .lanes
-        .iter()
-        .any(|lane| table.get(lane.engine, import).is_some());
+    let TransferStages { import, export, .. } = stages.transfer;
+    let engines = || soc.lanes.iter().map(|lane| lane.engine);
+    let possible = engines().any(|to| {
+        table.get(to, import).is_some()
+            && engines().any(|from| from != to && table.get(from, export).is_some())
+    });
     if parts.scenario.raw.modes.state_transfer == StateTransfer::Import && !possible {
         faults.push(
             parts
@@ -407,9 +415,12 @@ fn check_transfer(
                 .key("state_transfer")
                 .fault(
                     "contexts cannot be imported",
-                    format!("`{}` has no cost of `import`", parts.costs.name()),
+                    format!(
+                        "`{}` has no `export` of one engine and `import` of another",
+                        parts.costs.name()
+                    ),
                 )
-                .help("add `[engines.ENGINE.stages.import]`, or choose `auto` or `reconstruct`"),
+                .help("add `[engines.ENGINE.stages.export]` and `.import]`, or choose `auto` or `reconstruct`"),
         );
     }
 }
