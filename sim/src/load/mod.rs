@@ -5,6 +5,7 @@
 //! so that a user mends a file once. The crate reads no files: the caller passes text, a library of
 //! profiles and a way to read further files.
 
+mod checks;
 mod compile;
 mod contention;
 mod costs;

@@ -16,7 +16,7 @@ const STREAMS_MAX: usize = 1 << 16;
 /// Checks the streams and lists them by name, copies written out.
 pub(super) fn lower(
     file: &File<ScenarioFile>,
-    visual_tokens: Option<u32>,
+    visual_tokens: u32,
     faults: &mut Vec<Diagnostic>,
 ) -> Vec<StreamPlan> {
     let raw = &file.raw;
@@ -115,12 +115,7 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn frames(
-        &mut self,
-        place: &Place<'_>,
-        raw: &Frames,
-        visual_tokens: Option<u32>,
-    ) -> Option<FramePlan> {
+    fn frames(&mut self, place: &Place<'_>, raw: &Frames, visual_tokens: u32) -> Option<FramePlan> {
         let clock_place = place.key("clock");
         let clock = match &raw.clock {
             FrameClock::Periodic { rate_hz, jitter_s } => {
@@ -146,7 +141,7 @@ impl Reader<'_> {
             clock: clock?,
             start: Instant::from_secs_f64(raw.start_s),
             count: raw.count.unwrap_or(u64::MAX),
-            tokens: raw.tokens.or(visual_tokens)?,
+            tokens: raw.tokens.unwrap_or(visual_tokens),
             megapixels: raw.megapixels.unwrap_or(1.0),
         })
     }
