@@ -1,10 +1,11 @@
 //! What is right but worth knowing: assumed numbers, settings without effect.
 
 use super::compile::Parts;
+use super::trace;
 use crate::cost::Noise;
 use crate::spec::quantity::OriginKind;
 use crate::spec::scenario::{LengthPrediction, StateTransfer};
-use crate::workload::{FrameTimes, LengthPlan, QueryTimes};
+use crate::workload;
 use crate::world::World;
 
 /// Adds what the user should know of `world`.
@@ -50,6 +51,7 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
     if !world.contention_off && world.lanes.len() > 1 {
         without_bytes(world, warnings);
     }
+    warnings.extend(trace::warnings(parts.traces));
 }
 
 /// Stages that contention cannot see.
@@ -75,32 +77,9 @@ fn without_bytes(world: &World, warnings: &mut Vec<String>) {
 }
 
 /// Whether anything of the world is drawn at random.
-///
-/// MERGE: the workload module will say so itself.
 fn seed_matters(world: &World) -> bool {
-    let drawn_length =
-        |length: &LengthPlan| !matches!(length, LengthPlan::Fixed(_) | LengthPlan::Listed(_));
-    let noisy = || {
-        let mut costs = world.costs.rows.iter().flatten().flatten();
-        costs.any(|costs| costs.noise != Noise::None)
-    };
-    matches!(world.prediction, LengthPrediction::Noisy { .. })
-        || world.noise && noisy()
-        || world.streams.iter().any(|stream| {
-            let frames = stream.frames.as_ref().is_some_and(|frames| {
-                matches!(frames.clock, FrameTimes::Periodic { jitter_s, .. } if jitter_s > 0.0)
-            });
-            let queries = stream.queries.as_ref().is_some_and(|queries| {
-                drawn_length(&queries.prompt)
-                    || drawn_length(&queries.output)
-                    || match queries.arrivals {
-                        QueryTimes::Periodic { .. } | QueryTimes::Listed(_) => false,
-                        QueryTimes::ClosedLoop { exponential, .. } => exponential,
-                        QueryTimes::Poisson { .. }
-                        | QueryTimes::Mmpp { .. }
-                        | QueryTimes::Gamma { .. } => true,
-                    }
-            });
-            frames || queries
-        })
+    let mut costs = world.costs.rows.iter().flatten().flatten();
+    let noise = world.noise && costs.any(|costs| costs.noise != Noise::None);
+    let predictions = matches!(world.prediction, LengthPrediction::Noisy { .. });
+    workload::seed_matters(&world.streams, noise || predictions)
 }
