@@ -11,6 +11,7 @@ pub mod diag;
 pub mod dispatch;
 pub mod drive;
 pub mod metrics;
+pub mod rng;
 pub mod simulation;
 pub mod soc;
 pub mod spec;

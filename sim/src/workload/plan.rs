@@ -1,0 +1,127 @@
+//! What a workload consists of, checked: streams with their frames and queries.
+
+use crate::time::{Duration, Instant};
+
+/// A stream, checked.
+#[derive(Clone, Debug)]
+pub struct StreamPlan {
+    /// Name.
+    pub name: String,
+    /// Its frames.
+    pub frames: Option<FramePlan>,
+    /// Its queries.
+    pub queries: Option<QueryPlan>,
+}
+
+/// Frames of a stream, checked.
+#[derive(Clone, Debug)]
+pub struct FramePlan {
+    /// When they arrive.
+    pub clock: FrameTimes,
+    /// First not before this.
+    pub start: Instant,
+    /// How many at most.
+    pub count: u64,
+    /// Visual tokens a frame.
+    pub tokens: u32,
+    /// Megapixels a frame, where the encode cost depends on it (else 1).
+    pub megapixels: f64,
+}
+
+/// When frames arrive.
+#[derive(Clone, Debug)]
+pub enum FrameTimes {
+    /// At a fixed rate, with a normal offset each (order kept).
+    Periodic {
+        /// Seconds between frames.
+        period_s: f64,
+        /// Standard deviation of the offset, s.
+        jitter_s: f64,
+    },
+    /// At these instants, rising.
+    Listed(Vec<Instant>),
+}
+
+/// Queries of a stream, checked.
+#[derive(Clone, Debug)]
+pub struct QueryPlan {
+    /// When they arrive.
+    pub arrivals: QueryTimes,
+    /// First not before this.
+    pub start: Instant,
+    /// How many at most.
+    pub count: u64,
+    /// Prompt tokens.
+    pub prompt: LengthPlan,
+    /// Answer tokens, the first included.
+    pub output: LengthPlan,
+    /// Longest answer: memory is reserved for it, draws are cut to it.
+    pub output_max: u32,
+    /// Time from arrival within which the answer should be complete.
+    pub deadline: Option<Duration>,
+}
+
+/// When queries arrive.
+#[derive(Clone, Debug)]
+pub enum QueryTimes {
+    /// One every period.
+    Periodic {
+        /// Seconds between queries.
+        period_s: f64,
+    },
+    /// Exponential gaps.
+    Poisson {
+        /// Queries per second.
+        rate_hz: f64,
+    },
+    /// Markov-modulated Poisson: states visited in turn.
+    Mmpp {
+        /// Rate in each state, queries per second (0 allowed, not all).
+        rates_hz: Vec<f64>,
+        /// Mean exponential stay in each state, s.
+        mean_stay_s: Vec<f64>,
+    },
+    /// Gamma gaps.
+    Gamma {
+        /// Queries per second.
+        rate_hz: f64,
+        /// Coefficient of variation of the gaps.
+        cv: f64,
+    },
+    /// At these instants, rising.
+    Listed(Vec<Instant>),
+    /// Users who ask again after a think time.
+    ClosedLoop {
+        /// Users.
+        users: u32,
+        /// Mean think time, s.
+        think_s: f64,
+        /// Exponential rather than constant think times.
+        exponential: bool,
+    },
+}
+
+/// Lengths in tokens.
+#[derive(Clone, Debug)]
+pub enum LengthPlan {
+    /// Always the same.
+    Fixed(u32),
+    /// Each whole number from the first to the second, equally often.
+    Uniform(u32, u32),
+    /// Log-normal with mean and coefficient of variation, rounded, at least 1.
+    LogNormal {
+        /// Mean.
+        mean: f64,
+        /// Coefficient of variation.
+        cv: f64,
+    },
+    /// Geometric on 1, 2, … with this mean.
+    Geometric {
+        /// Mean.
+        mean: f64,
+    },
+    /// Drawn from a list.
+    Empirical(Vec<u32>),
+    /// The n-th query has the n-th length (trace files).
+    Listed(Vec<u32>),
+}
