@@ -18,6 +18,31 @@ pub struct Diagnostic {
     pub help: Option<String>,
 }
 
+impl Diagnostic {
+    /// A fault of the bytes `span` of `file`.
+    pub fn new(
+        file: impl Into<String>,
+        span: Range<usize>,
+        message: impl Into<String>,
+        label: impl Into<String>,
+    ) -> Self {
+        Self {
+            file: file.into(),
+            span,
+            message: message.into(),
+            label: label.into(),
+            help: None,
+        }
+    }
+
+    /// The same with what would be right.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
 /// Every fault found, at least one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Faults {

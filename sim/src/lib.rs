@@ -10,6 +10,7 @@ pub mod cost;
 pub mod diag;
 pub mod dispatch;
 pub mod drive;
+pub mod load;
 pub mod metrics;
 pub mod rng;
 pub mod simulation;

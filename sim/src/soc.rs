@@ -88,7 +88,13 @@ impl<'w> Soc<'w> {
         };
         Self {
             world,
-            workload: Workload::new(world, run),
+            workload: Workload::new(
+                &world.streams,
+                world.seed,
+                run,
+                world.horizon,
+                world.prediction,
+            ),
             truths: Vec::with_capacity(64),
             free: Vec::with_capacity(64),
             lanes: vec![idle; world.lanes.len()],
@@ -261,6 +267,7 @@ impl<'w> Soc<'w> {
             1.0
         };
         let own = &world.lanes[lane.0 as usize];
+        let watts = self.watts(engine, costs);
         let on_cpu = world.engines[engine.0 as usize].kind == EngineKind::Cpu;
         let running = &mut self.lanes[lane.0 as usize];
         debug_assert!(!running.active, "INV-3: lane {} is busy", lane.0);
@@ -278,7 +285,7 @@ impl<'w> Soc<'w> {
             started: now,
             tokens,
             bytes,
-            watts: self.watts(engine, costs),
+            watts,
         };
         self.rates_stale = true;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::quantity::{Origin, Quantity};
+use super::quantity::{BYTES_MAX, Origin, Quantity};
 
 /// Costs of a model on a SoC (`profiles/<soc>/<model>.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -32,8 +32,10 @@ pub struct EngineCosts {
     pub origin: Option<String>,
     /// Bytes of the copy of the language model's weights that this engine keeps for itself; absent if
     /// it shares the model's one copy or runs no language stage.
+    #[schemars(extend("multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub weights_copy_bytes: Option<Quantity>,
     /// Cost by stage name; `export`, `import` and `reconstruct` are stages too.
+    #[serde(default)]
     pub stages: BTreeMap<String, StageCost>,
     /// Cost by stage name while another lane is busy, where the lane's core set or clock differs then.
     #[serde(default)]
@@ -45,9 +47,11 @@ pub struct EngineCosts {
 
 /// Cost of a stage on an engine, alone on the SoC.
 ///
-/// Time for size `n` (tokens; 1 for an encode) on a context of `ctx` tokens:
+/// Time for size `n` (tokens; megapixels for an encode, bytes for a transfer, 1 for a custom stage)
+/// on a context of `ctx` tokens:
 /// `fixed_s + per_token_s·n + per_token_context_s·(n·ctx + n(n−1)/2)`, or the interpolated table,
-/// or for transfers `fixed_s + bytes/gbps`. DRAM bytes follow the same form.
+/// or for transfers `fixed_s + bytes/gbps`. DRAM bytes are
+/// `bytes + bytes_per_token·n + bytes_per_token_context·(n·ctx + n(n−1)/2)`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageCost {
@@ -62,6 +66,7 @@ pub struct StageCost {
     /// Measured times by size, interpolated linearly in time.
     pub table: Option<TimeTable>,
     /// Transfer rate of `import` and `export`, GB/s.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub gbps: Option<Quantity>,
     /// DRAM bytes whatever the size.
     pub bytes: Option<Quantity>,
@@ -72,14 +77,18 @@ pub struct StageCost {
     /// Spread of the time: coefficient of variation of a log-normal factor with mean 1.
     pub cv: Option<Quantity>,
     /// Spread of the time as measured samples (s) at one size; the drawn factor is sample ÷ mean.
+    #[schemars(extend("x-numbers" = true))]
     pub samples_s: Option<Vec<f64>>,
     /// CPU cores that the stage keeps busy beside its engine.
     pub host_cores: Option<Quantity>,
     /// Share of the stage's time alone that is serial CPU work, within [0, 1].
+    #[schemars(extend("maximum" = 1))]
     pub host_share: Option<Quantity>,
     /// Power of the engine while this stage runs, W.
     pub active_w: Option<Quantity>,
-    /// Sizes between which the form was measured, tokens; outside, results say so.
+    /// Sizes between which the form was measured, tokens; outside, results say so. A table's own ends
+    /// if absent; a linear form of a stage whose size is in tokens needs it, unless its numbers are
+    /// derived or assumed and so were measured nowhere.
     pub measured_tokens: Option<[f64; 2]>,
     /// Contexts between which the form was measured, tokens; outside, results say so.
     pub measured_context: Option<[f64; 2]>,
@@ -91,8 +100,9 @@ pub struct StageCost {
 pub struct TimeTable {
     /// Origin of this table's numbers.
     pub origin: Option<String>,
-    /// Sizes in tokens (or megapixels for `encode`), rising.
+    /// Sizes in tokens (megapixels for `encode`, bytes for `import` and `export`), rising.
     pub size: Vec<f64>,
     /// Times in seconds.
+    #[schemars(extend("x-numbers" = true))]
     pub time_s: Vec<f64>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::quantity::{Origin, Quantity};
+use super::quantity::{BYTES_MAX, Origin, Quantity, TOKENS_MAX};
 
 /// A model (`profiles/models/<model>.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -16,16 +16,22 @@ pub struct ModelFile {
     /// Origin of every number that names none and has no nearer `origin`.
     pub origin: Option<String>,
     /// Bytes of one copy of the language model's weights.
+    #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub weights_bytes: Quantity,
     /// Bytes of the vision tower's and the projector's weights.
+    #[schemars(extend("multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub vision_weights_bytes: Option<Quantity>,
     /// KV bytes per token, all layers.
+    #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub kv_bytes_per_token: Quantity,
     /// Visual tokens that one frame adds to the context.
+    #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = TOKENS_MAX))]
     pub visual_tokens_per_frame: Quantity,
     /// Tokens of the system prompt that every context starts with.
+    #[schemars(extend("multipleOf" = 1, "maximum" = TOKENS_MAX))]
     pub system_tokens: Option<Quantity>,
     /// Longest context, tokens.
+    #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = TOKENS_MAX))]
     pub max_context_tokens: Quantity,
     /// What a frame turns into; exactly one stage of kind `ingest`, which everything leads to.
     pub frame_stages: Vec<StageNode>,

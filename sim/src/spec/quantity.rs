@@ -5,6 +5,13 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
+/// Most tokens that a count may be.
+pub(super) const TOKENS_MAX: u32 = u32::MAX;
+/// Most bytes that a size may be: whole numbers up to here are exact.
+pub(super) const BYTES_MAX: u64 = 1 << 53;
+/// Longest time that a file may state, s (32 years), well within what whole nanoseconds can hold.
+pub(super) const SECONDS_MAX: f64 = 1e9;
+
 /// A measured, published, derived, fitted or assumed number.
 ///
 /// In TOML either a plain number, which takes the `origin` of the nearest enclosing table, or
@@ -74,6 +81,7 @@ impl JsonSchema for Quantity {
         json_schema!({
             "description": "A number, or { value, origin, low, high }; a plain number takes the `origin` of the nearest enclosing table.",
             "x-quantity": true,
+            "minimum": 0,
             "anyOf": [
                 { "type": "number" },
                 {

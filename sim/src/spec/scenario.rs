@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::quantity::{BYTES_MAX, SECONDS_MAX, TOKENS_MAX};
 use super::soc::ContentionModelName;
+
+/// Fastest that a file may ask for, per second: one a nanosecond.
+const RATE_MAX: f64 = 1e9;
 
 /// A scenario (`scenarios/*.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -20,11 +24,14 @@ pub struct ScenarioFile {
     pub soc: String,
     /// Key or path of the model.
     pub model: String,
+    /// Path of the cost file; absent: the library's costs of this model on this SoC.
+    pub costs: Option<String>,
     /// Root seed of every random draw.
     #[serde(default = "one")]
     pub seed: u64,
     /// Independent runs; intervals need at least two.
     #[serde(default = "one_u32")]
+    #[schemars(extend("minimum" = 1))]
     pub replications: u32,
     /// Horizon and warm-up.
     #[serde(default)]
@@ -77,15 +84,21 @@ fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// Stop admitting arrivals at this time, s; absent: when every source has ended.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = SECONDS_MAX))]
     pub horizon_s: Option<f64>,
     /// Leave requests that arrive before this time out of the statistics, s.
     #[serde(default)]
+    #[schemars(extend("minimum" = 0, "maximum" = SECONDS_MAX))]
     pub warm_up_s: f64,
 }
 
 /// Execution modes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each mode is a switch of its own, so that every ablation is a scenario"
+)]
 pub struct Modes {
     /// Keep each stream's KV between requests; off: every request rebuilds its context.
     pub context_reuse: bool,
@@ -138,15 +151,15 @@ pub struct Context {
 
 /// Which frames stay in the context.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Keep {
     /// All of them, up to the model's longest context.
     #[default]
     All,
     /// The newest frames.
-    #[serde(rename = "window")]
     Window {
         /// How many frames.
+        #[schemars(extend("minimum" = 1))]
         frames: u32,
     },
     /// The first frames (attention sinks) and the newest ones.
@@ -154,6 +167,7 @@ pub enum Keep {
         /// How many of the first frames.
         first: u32,
         /// How many of the newest frames.
+        #[schemars(extend("minimum" = 1))]
         recent: u32,
     },
 }
@@ -186,13 +200,13 @@ pub enum Policy {
         lane: String,
     },
     /// One stage at a time on the whole SoC, each on its fastest engine.
-    Serial {},
+    Serial,
     /// Idle lanes take requests, each with its own context: no KV moves between engines.
-    Naive {},
+    Naive,
     /// The first idle lane in order of the profile; waits if none is idle.
-    IdleFirst {},
+    IdleFirst,
     /// The lane whose engine holds most of the bound version.
-    ReuseFirst {},
+    ReuseFirst,
     /// Streams are spread over the lanes once and stay there.
     Fixed {
         /// Lane by stream name; streams not named are spread in order.
@@ -200,11 +214,11 @@ pub enum Policy {
         lanes: BTreeMap<String, String>,
     },
     /// Lanes in turn.
-    RoundRobin {},
+    RoundRobin,
     /// When a lane is idle, the ready request with the shortest predicted answer.
-    ShortestJobFirst {},
+    ShortestJobFirst,
     /// When a lane is idle, the ready request with the earliest deadline.
-    EarliestDeadlineFirst {},
+    EarliestDeadlineFirst,
 }
 
 impl Default for Policy {
@@ -249,6 +263,7 @@ pub enum LengthPrediction {
     /// The true length times a log-normal error.
     Noisy {
         /// Coefficient of variation of the error.
+        #[schemars(extend("exclusiveMinimum" = 0))]
         cv: f64,
     },
 }
@@ -257,11 +272,14 @@ pub enum LengthPrediction {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Requests that may wait or run at once; a further one is refused.
+    /// Requests that may wait or run at once; a further one is refused. 65536 if absent.
+    #[schemars(extend("minimum" = 1))]
     pub max_requests: Option<u32>,
-    /// Frames of one stream that may wait to be ingested; a further one is dropped.
+    /// Frames of one stream that may wait to be ingested; a further one is dropped. 65536 if absent.
+    #[schemars(extend("minimum" = 1))]
     pub max_pending_frames: Option<u32>,
     /// Bytes of KV on all engines together, if less than the memory leaves.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = BYTES_MAX))]
     pub kv_budget_bytes: Option<f64>,
     /// KV budget by engine, bytes, if less than the profile's.
     pub engine_kv_budget_bytes: BTreeMap<String, f64>,
@@ -272,10 +290,13 @@ pub struct Limits {
 #[serde(deny_unknown_fields, default)]
 pub struct Background {
     /// Bytes held.
+    #[schemars(extend("minimum" = 0, "maximum" = BYTES_MAX))]
     pub memory_bytes: f64,
     /// Bandwidth drawn, GB/s.
+    #[schemars(extend("minimum" = 0))]
     pub bandwidth_gbps: f64,
     /// CPU cores kept busy.
+    #[schemars(extend("minimum" = 0))]
     pub cpu_cores: f64,
 }
 
@@ -287,6 +308,7 @@ pub struct Stream {
     pub name: String,
     /// How many streams of this kind, each with its own draws.
     #[serde(default = "one_u32")]
+    #[schemars(extend("minimum" = 1))]
     pub copies: u32,
     /// Its frames.
     pub frames: Option<Frames>,
@@ -302,12 +324,16 @@ pub struct Frames {
     pub clock: FrameClock,
     /// First frame not before this time, s (periodic clocks).
     #[serde(default)]
+    #[schemars(extend("minimum" = 0, "maximum" = SECONDS_MAX))]
     pub start_s: f64,
     /// How many frames; absent: until the horizon (periodic) or the end of the list or trace.
+    #[schemars(extend("minimum" = 1))]
     pub count: Option<u64>,
     /// Visual tokens a frame, if not the model's.
+    #[schemars(extend("minimum" = 1))]
     pub tokens: Option<u32>,
     /// Size of a frame in megapixels, where the encode cost depends on it.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub megapixels: Option<f64>,
 }
 
@@ -318,9 +344,11 @@ pub enum FrameClock {
     /// At a fixed rate.
     Periodic {
         /// Frames per second.
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATE_MAX))]
         rate_hz: f64,
         /// Standard deviation of a normal offset of each frame, s (order is kept).
         #[serde(default)]
+        #[schemars(extend("minimum" = 0, "maximum" = SECONDS_MAX))]
         jitter_s: f64,
     },
     /// At these times, s.
@@ -340,16 +368,20 @@ pub struct Queries {
     pub arrivals: Arrivals,
     /// First query not before this time, s.
     #[serde(default)]
+    #[schemars(extend("minimum" = 0, "maximum" = SECONDS_MAX))]
     pub start_s: f64,
     /// How many queries; absent: until the horizon or the end of the list or trace.
+    #[schemars(extend("minimum" = 1))]
     pub count: Option<u64>,
     /// Prompt tokens; absent only with a trace that has them.
     pub prompt_tokens: Option<Length>,
     /// Answer tokens, the first included; absent only with a trace that has them.
     pub output_tokens: Option<Length>,
     /// Longest answer that the engine allows; memory is reserved for it. Absent: the distribution's own.
+    #[schemars(extend("minimum" = 1))]
     pub max_output_tokens: Option<u32>,
     /// Time from arrival within which the answer should be complete, s.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = SECONDS_MAX))]
     pub deadline_s: Option<f64>,
 }
 
@@ -360,11 +392,13 @@ pub enum Arrivals {
     /// One every period.
     Periodic {
         /// Seconds between queries.
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = SECONDS_MAX))]
         period_s: f64,
     },
     /// At random, independently.
     Poisson {
         /// Mean queries per second.
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATE_MAX))]
         rate_hz: f64,
     },
     /// Bursty: the Poisson rate follows a Markov chain over states visited in turn.
@@ -377,8 +411,10 @@ pub enum Arrivals {
     /// Gamma-distributed gaps: bursty above a coefficient of variation of 1, regular below.
     Gamma {
         /// Mean queries per second.
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATE_MAX))]
         rate_hz: f64,
         /// Coefficient of variation of the gaps.
+        #[schemars(extend("exclusiveMinimum" = 0))]
         cv: f64,
     },
     /// At these times, s.
@@ -386,8 +422,10 @@ pub enum Arrivals {
     /// A number of users, each of whom asks again some time after the last answer.
     ClosedLoop {
         /// Users.
+        #[schemars(extend("minimum" = 1))]
         users: u32,
         /// Mean think time, s.
+        #[schemars(extend("minimum" = 0, "maximum" = SECONDS_MAX))]
         think_s: f64,
         /// Whether think times are exponential (else constant).
         #[serde(default)]
@@ -417,20 +455,25 @@ pub enum LengthDistribution {
     /// Each whole number of the range equally often.
     Uniform {
         /// Least.
+        #[schemars(extend("minimum" = 1))]
         low: u32,
         /// Greatest.
+        #[schemars(extend("minimum" = 1))]
         high: u32,
     },
     /// Log-normal.
     LogNormal {
         /// Mean.
+        #[schemars(extend("minimum" = 1, "maximum" = TOKENS_MAX))]
         mean: f64,
         /// Coefficient of variation.
+        #[schemars(extend("exclusiveMinimum" = 0))]
         cv: f64,
     },
     /// Geometric on 1, 2, …: an end-of-sequence token with constant probability.
     Geometric {
         /// Mean.
+        #[schemars(extend("minimum" = 1, "maximum" = TOKENS_MAX))]
         mean: f64,
     },
     /// Drawn from a list.
@@ -464,7 +507,7 @@ impl JsonSchema for Length {
         let distribution = generator.subschema_for::<LengthDistribution>();
         schemars::json_schema!({
             "description": "A whole number of tokens, or a distribution",
-            "anyOf": [{ "type": "integer", "minimum": 0, "maximum": u32::MAX }, distribution]
+            "anyOf": [{ "type": "integer", "minimum": 1, "maximum": TOKENS_MAX }, distribution]
         })
     }
 }

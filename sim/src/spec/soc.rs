@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::quantity::{Origin, Quantity};
+use super::quantity::{BYTES_MAX, Origin, Quantity};
 
 /// A SoC profile (`profiles/<soc>/soc.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -40,12 +40,16 @@ pub struct Memory {
     /// Origin of this table's numbers.
     pub origin: Option<String>,
     /// Capacity in bytes.
+    #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub capacity_bytes: Quantity,
     /// Bytes that the operating system and firmware keep.
+    #[schemars(extend("multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub reserved_bytes: Quantity,
     /// Sustained bandwidth of all engines together, GB/s (1e9 bytes).
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub bandwidth_gbps: Quantity,
     /// Peak (data-sheet) bandwidth, GB/s.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub peak_gbps: Option<Quantity>,
 }
 
@@ -56,6 +60,7 @@ pub struct CpuPool {
     /// Origin of this table's numbers.
     pub origin: Option<String>,
     /// Cores that lanes and host work compete for.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub cores: Quantity,
 }
 
@@ -80,12 +85,16 @@ pub struct Engine {
     /// Kind of processor.
     pub kind: EngineKind,
     /// Streaming read rate of this engine alone, GB/s.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub port_gbps: Quantity,
     /// Arbitration weight under contention, relative to the other engines.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub weight: Quantity,
     /// Bytes that this engine can address; a model whose weights exceed it does not fit this engine.
+    #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub address_limit_bytes: Option<Quantity>,
     /// Bytes of KV that this engine may hold; absent means as much as the SoC has.
+    #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub kv_budget_bytes: Option<Quantity>,
     /// Power while idle, W.
     pub idle_w: Option<Quantity>,
@@ -180,6 +189,7 @@ pub struct Pair {
     /// Memory intensities μ of the aggressor, rising, within [0, 1].
     pub aggressor_mu: Vec<f64>,
     /// Slowdown (time beside ÷ time alone, at least 1) by victim row and aggressor column.
+    #[schemars(extend("x-numbers" = true))]
     pub slowdown: Vec<Vec<f64>>,
 }
 

@@ -1,0 +1,269 @@
+//! From checked files to a world.
+
+use super::costs::{self, Against};
+use super::file::File;
+use super::graph::{self, Stages};
+use super::soc::{self, Soc};
+use super::{checks, contention, memory, placement, policy, streams, warnings};
+use crate::contention::ContentionModel;
+use crate::cost::CostTable;
+use crate::diag::Diagnostic;
+use crate::spec::costs::CostsFile;
+use crate::spec::model::{ModelFile, StageKind};
+use crate::spec::quantity::OriginKind;
+use crate::spec::scenario::{Policy, ScenarioFile};
+use crate::spec::soc::{ContentionModelName, SocFile};
+use crate::time::Instant;
+use crate::workload::StreamPlan;
+use crate::world::{
+    CpuPlan, ENGINES_MAX, LaneId, MemoryPlan, ModelSizes, Provenance, STAGES_MAX, World,
+};
+
+/// Requests that may be in the system if the scenario sets no limit.
+const MAX_REQUESTS_DEFAULT: u32 = 1 << 16;
+/// Frames of a stream that may wait if the scenario sets no limit.
+const MAX_PENDING_FRAMES_DEFAULT: u32 = 1 << 16;
+
+/// The files of a world.
+#[derive(Debug)]
+pub(super) struct Parts<'a> {
+    pub(super) scenario: &'a File<ScenarioFile>,
+    pub(super) soc: &'a File<SocFile>,
+    pub(super) model: &'a File<ModelFile>,
+    pub(super) costs: &'a File<CostsFile>,
+    pub(super) believed: Option<&'a File<CostsFile>>,
+    pub(super) keys: &'a Keys,
+}
+
+/// Keys that results name the files by.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    pub(super) soc: String,
+    pub(super) model: String,
+    /// Whether the scenario names a cost file itself.
+    pub(super) own_costs: bool,
+}
+
+/// Everything of a world but its policy.
+struct Checked {
+    soc: Soc,
+    stages: Stages,
+    sizes: ModelSizes,
+    streams: Vec<StreamPlan>,
+    contention: ContentionModelName,
+    costs: CostTable,
+    believed: Option<CostTable>,
+    placement: Vec<Option<LaneId>>,
+    exclusive: Vec<[u32; STAGES_MAX]>,
+    memory: MemoryPlan,
+    warnings: Vec<String>,
+}
+
+/// Checks everything that takes more than one file to see, and builds the world with the scenario's
+/// policy, or `policy` instead. `None` only if there are faults.
+pub(super) fn compile(
+    parts: &Parts<'_>,
+    policy: Option<&Policy>,
+    faults: &mut Vec<Diagnostic>,
+) -> Option<World> {
+    let checked = check(parts, faults)?;
+    let policy = policy.unwrap_or(&parts.scenario.raw.policy);
+    policy::check(
+        policy,
+        &parts.scenario.root().key("policy"),
+        &checked.soc,
+        &checked.stages,
+        &checked.costs,
+        &checked.streams,
+        faults,
+    );
+    if !faults.is_empty() {
+        return None;
+    }
+    let built = contention::build(
+        &parts.scenario.root().key("contention"),
+        checked.contention,
+        &checked.soc,
+        checked.memory.bandwidth,
+        checked.memory.background_bandwidth,
+    );
+    match built {
+        Ok(contention) => Some(assemble(parts, policy, checked, contention)),
+        Err(fault) => {
+            faults.push(fault);
+            None
+        }
+    }
+}
+
+fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
+    let mut warnings = Vec::new();
+    let mut soc = soc::lower(parts.soc, faults);
+    let stages = graph::lower(parts.model, faults);
+    let sizes = model_sizes(parts.model, faults);
+    let visual_tokens = parts.model.raw.visual_tokens_per_frame.value as u32;
+    let streams = streams::lower(parts.scenario, visual_tokens, faults);
+    checks::scenario(parts, &soc, faults, &mut warnings);
+    let contention = checks::contention_model(parts, &soc, faults);
+    let Some(stages) = stages else {
+        costs::lower(parts.costs, None, faults);
+        return None;
+    };
+
+    let against = Against {
+        engines: (
+            parts.soc.raw.engines.keys().map(String::as_str).collect(),
+            parts.soc.name(),
+        ),
+        cores: parts.soc.raw.cpu.cores.value,
+        stages: (&stages, parts.model.name()),
+    };
+    let table = costs::lower(parts.costs, Some(&against), faults);
+    let believed = parts
+        .believed
+        .map(|file| costs::lower(file, Some(&against), faults));
+    if soc.lanes.len() != parts.soc.raw.lanes.len() || soc.engines.len() > ENGINES_MAX {
+        return None;
+    }
+    placement::check_costs(parts, &soc, &stages, &table, faults);
+    checks::costs_fit(parts, &stages, &soc, &table, believed.as_ref(), faults);
+    let placement = placement::lower_fixed(parts, &soc, &stages, &table, faults);
+    let exclusive = placement::lower_exclusive(parts, &soc, &stages, &table, faults);
+    let memory = memory::lower(parts, &mut soc, &stages, &table, &mut warnings, faults);
+    let most = memory::largest_budget(&soc, &stages, &table);
+    memory::check_contexts(parts, &streams, &sizes, most, faults);
+    warnings.append(&mut soc.warnings);
+    Some(Checked {
+        soc,
+        stages,
+        sizes,
+        streams,
+        contention,
+        costs: table,
+        believed,
+        placement,
+        exclusive,
+        memory,
+        warnings,
+    })
+}
+
+fn assemble(
+    parts: &Parts<'_>,
+    policy: &Policy,
+    checked: Checked,
+    contention: Box<dyn ContentionModel>,
+) -> World {
+    let scenario = &parts.scenario.raw;
+    let Checked { soc, stages, .. } = checked;
+    let mut world = World {
+        title: scenario.title.clone(),
+        notes: scenario.notes.clone(),
+        soc_name: parts.soc.raw.name.clone(),
+        soc_key: parts.keys.soc.clone(),
+        model_name: parts.model.raw.name.clone(),
+        model_key: parts.keys.model.clone(),
+        engines: soc.engines,
+        lanes: soc.lanes,
+        power: soc.power,
+        stages: stages.list,
+        frame_graph: stages.frame,
+        query_graph: stages.query,
+        transfer: stages.transfer,
+        costs: checked.costs,
+        believed_costs: checked.believed,
+        contention,
+        contention_off: checked.contention == ContentionModelName::None,
+        model: checked.sizes,
+        memory: checked.memory,
+        cpu: CpuPlan {
+            cores: parts.soc.raw.cpu.cores.value,
+            background_cores: scenario.background.cpu_cores,
+        },
+        modes: scenario.modes.clone(),
+        keep: scenario.context.keep,
+        answers_join_history: scenario.context.answers_join_history,
+        binding: scenario.context.binding,
+        policy: policy.clone(),
+        prediction: scenario.beliefs.output_tokens,
+        placement: checked.placement,
+        exclusive: checked.exclusive,
+        max_requests: scenario.limits.max_requests.unwrap_or(MAX_REQUESTS_DEFAULT),
+        max_pending_frames: scenario
+            .limits
+            .max_pending_frames
+            .unwrap_or(MAX_PENDING_FRAMES_DEFAULT),
+        streams: checked.streams,
+        noise: scenario.noise,
+        seed: scenario.seed,
+        replications: scenario.replications,
+        horizon: scenario
+            .run
+            .horizon_s
+            .map_or(Instant::NEVER, Instant::from_secs_f64),
+        warm_up: Instant::from_secs_f64(scenario.run.warm_up_s),
+        provenance: provenance(parts),
+        warnings: Vec::new(),
+    };
+    let mut warnings = checked.warnings;
+    warnings::collect(parts, &world, &mut warnings);
+    world.warnings = warnings;
+    world
+}
+
+/// Checks a model file by itself.
+pub(super) fn model_sizes(file: &File<ModelFile>, faults: &mut Vec<Diagnostic>) -> ModelSizes {
+    let raw = &file.raw;
+    let system = raw
+        .system_tokens
+        .as_ref()
+        .map_or(0.0, |tokens| tokens.value);
+    if system >= raw.max_context_tokens.value {
+        faults.push(file.root().key("system_tokens").fault(
+            "the system prompt fills the longest context",
+            format!("must be less than {} tokens", raw.max_context_tokens.value),
+        ));
+    }
+    ModelSizes {
+        kv_bytes_per_token: raw.kv_bytes_per_token.value as u64,
+        system_tokens: system as u32,
+        max_context_tokens: raw.max_context_tokens.value as u32,
+    }
+}
+
+/// All numbers, with those of `ingest` again where a reconstruct takes them.
+fn provenance(parts: &Parts<'_>) -> Vec<Provenance> {
+    let mut list = parts.soc.provenance.clone();
+    list.extend(parts.model.provenance.iter().cloned());
+    let ingest = parts
+        .model
+        .raw
+        .frame_stages
+        .iter()
+        .find(|node| node.kind == StageKind::Ingest)
+        .map_or("", |node| node.name.as_str());
+    for file in [Some(parts.costs), parts.believed].into_iter().flatten() {
+        list.extend(file.provenance.iter().cloned());
+        for (engine, costs) in &file.raw.engines {
+            let stated = costs.stages.contains_key("reconstruct")
+                || costs.unsupported.contains_key("reconstruct");
+            let from = format!("engines.{engine}.stages.{ingest}.");
+            for number in file.provenance.iter().filter(|_| !stated) {
+                if let Some(key) = number.path.strip_prefix(&from) {
+                    list.push(Provenance {
+                        path: format!("engines.{engine}.stages.reconstruct.{key}"),
+                        kind: match number.kind {
+                            OriginKind::Assumed => OriginKind::Assumed,
+                            _ => OriginKind::Derived,
+                        },
+                        note: Some(format!(
+                            "as `{ingest}`: to reconstruct is to prefill the same tokens"
+                        )),
+                        ..number.clone()
+                    });
+                }
+            }
+        }
+    }
+    list
+}

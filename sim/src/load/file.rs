@@ -1,0 +1,121 @@
+//! One file: parsed, checked against its shape and read into its raw type.
+
+use serde::de::DeserializeOwned;
+
+use super::document::{Document, Place};
+use super::shape::Shape;
+use super::{Kind, provenance, schema_check};
+use crate::diag::{Diagnostic, Faults};
+use crate::world::Provenance;
+
+/// A file whose structure is right.
+#[derive(Debug)]
+pub(super) struct File<T> {
+    document: Document,
+    /// What it says.
+    pub(super) raw: T,
+    /// Its numbers with their origins.
+    pub(super) provenance: Vec<Provenance>,
+}
+
+impl<T> File<T> {
+    /// The whole file.
+    pub(super) fn root(&self) -> Place<'_> {
+        self.document.root()
+    }
+
+    /// Name of the file.
+    pub(super) fn name(&self) -> &str {
+        &self.document.name
+    }
+}
+
+/// Faults of several files, with the texts that they point into.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    sources: Vec<(String, String)>,
+    /// Faults so far.
+    pub(super) faults: Vec<Diagnostic>,
+}
+
+impl Ledger {
+    /// Parses and checks `text`; `None` if it cannot be read into `T`.
+    pub(super) fn read<T: DeserializeOwned>(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        text: &str,
+    ) -> Option<File<T>> {
+        let document = self.parse(name, text)?;
+        self.check(kind, document)
+    }
+
+    /// Parses `text`.
+    pub(super) fn parse(&mut self, name: &str, text: &str) -> Option<Document> {
+        self.sources.push((name.to_owned(), text.to_owned()));
+        match Document::parse(name, text) {
+            Ok(document) => Some(document),
+            Err(faults) => {
+                self.faults.extend(faults);
+                None
+            }
+        }
+    }
+
+    /// Checks a parsed file and reads it into its raw type.
+    pub(super) fn check<T: DeserializeOwned>(
+        &mut self,
+        kind: Kind,
+        document: Document,
+    ) -> Option<File<T>> {
+        let root = document.root();
+        let findings = schema_check::check(&root, Shape::of(kind));
+        let fits = findings.faults.is_empty();
+        self.faults.extend(findings.faults);
+        let provenance = if kind == Kind::Scenario {
+            Vec::new()
+        } else {
+            provenance::resolve(&root, &findings.numbers, &mut self.faults)
+        };
+        match toml::from_str(&document.text) {
+            Ok(raw) if fits => Some(File {
+                document,
+                raw,
+                provenance,
+            }),
+            // What the shape lets through, the raw type should too; if it does not, say so all the same.
+            Err(error) if fits => {
+                let mut fault = root.fault(
+                    format!("cannot be read: {}", error.message().replace('\n', ", ")),
+                    "here",
+                );
+                if let Some(span) = error.span()
+                    && span.end <= document.text.len()
+                {
+                    fault.span = span;
+                }
+                self.faults.push(fault);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The faults, by file and place.
+    pub(super) fn into_faults(self) -> Faults {
+        let Self {
+            sources,
+            faults: mut list,
+        } = self;
+        let rank = |file: &str| sources.iter().position(|(name, _)| name == file);
+        list.sort_by(|a, b| {
+            (rank(&a.file), a.span.start, a.span.end).cmp(&(
+                rank(&b.file),
+                b.span.start,
+                b.span.end,
+            ))
+        });
+        list.dedup();
+        Faults { list, sources }
+    }
+}

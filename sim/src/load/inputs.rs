@@ -1,0 +1,311 @@
+//! The files that a scenario stands on: found, read and checked.
+
+use super::compile::{self, Keys, Parts};
+use super::file::{File, Ledger};
+use super::{Kind, policy, suggest};
+use crate::diag::{Diagnostic, Faults};
+use crate::spec::costs::CostsFile;
+use crate::spec::model::ModelFile;
+use crate::spec::scenario::{Policy, ScenarioFile};
+use crate::spec::soc::SocFile;
+use crate::world::World;
+
+/// Reads files, which this crate does not.
+pub trait Files {
+    /// The text of the file at `path`, or why it cannot be read.
+    fn read(&self, path: &str) -> Result<String, String>;
+}
+
+/// A file's name and text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Name for messages.
+    pub name: String,
+    /// Text.
+    pub text: String,
+}
+
+/// Profiles by key.
+pub trait Library {
+    /// The SoC profile called `key`.
+    fn soc(&self, key: &str) -> Option<Source>;
+    /// The model called `key`.
+    fn model(&self, key: &str) -> Option<Source>;
+    /// The costs of a model on a SoC.
+    fn costs(&self, soc_key: &str, model_key: &str) -> Option<Source>;
+    /// Keys of a kind: of SoCs, of models, and `soc/model` of costs.
+    fn names(&self, kind: Kind) -> Vec<String>;
+}
+
+/// A scenario with everything that it names, read and each checked by itself.
+#[derive(Debug)]
+pub struct Inputs {
+    scenario: File<ScenarioFile>,
+    soc: File<SocFile>,
+    model: File<ModelFile>,
+    costs: File<CostsFile>,
+    believed: Option<File<CostsFile>>,
+    keys: Keys,
+    sources: Vec<(String, String)>,
+}
+
+impl Inputs {
+    /// Reads the scenario `text`, called `name`, and what it names.
+    pub fn read(
+        name: &str,
+        text: &str,
+        library: &dyn Library,
+        files: &dyn Files,
+    ) -> Result<Self, Faults> {
+        let mut ledger = Ledger::default();
+        match Self::read_all(name, text, library, files, &mut ledger) {
+            Some(mut inputs) => {
+                // All that the files say together is checked here too, so that one pass shows all faults.
+                compile::compile(&inputs.parts(), None, &mut ledger.faults);
+                if ledger.faults.is_empty() {
+                    inputs.sources = ledger.into_faults().sources;
+                    return Ok(inputs);
+                }
+                Err(ledger.into_faults())
+            }
+            None => Err(ledger.into_faults()),
+        }
+    }
+
+    fn read_all(
+        name: &str,
+        text: &str,
+        library: &dyn Library,
+        files: &dyn Files,
+        ledger: &mut Ledger,
+    ) -> Option<Self> {
+        let document = ledger.parse(name, text)?;
+        let root = document.root();
+        let finder = Finder {
+            scenario: name,
+            library,
+            files,
+        };
+        let soc_name = root.key("soc").text().map(str::to_owned);
+        let model_name = root.key("model").text().map(str::to_owned);
+        let costs_name = root.key("costs").text().map(str::to_owned);
+        let believed_name = root.key("beliefs").key("costs").text().map(str::to_owned);
+        let places = [
+            root.key("soc").fault("", "").span,
+            root.key("model").fault("", "").span,
+            root.key("costs").fault("", "").span,
+            root.key("beliefs").key("costs").fault("", "").span,
+        ];
+        let [soc_at, model_at, costs_at, believed_at] = places;
+
+        let scenario = ledger.check::<ScenarioFile>(Kind::Scenario, document);
+        let mut find = |what: Result<Source, Diagnostic>| match what {
+            Ok(source) => Some(source),
+            Err(fault) => {
+                ledger.faults.push(fault);
+                None
+            }
+        };
+        let soc = soc_name
+            .as_ref()
+            .and_then(|key| find(finder.profile(Kind::Soc, key, &soc_at)));
+        let model = model_name
+            .as_ref()
+            .and_then(|key| find(finder.profile(Kind::Model, key, &model_at)));
+        let keys = Keys {
+            soc: key_of(soc_name.as_deref().unwrap_or_default()),
+            model: key_of(model_name.as_deref().unwrap_or_default()),
+            own_costs: costs_name.is_some(),
+        };
+        let costs = match &costs_name {
+            Some(path) => find(finder.path(path, &costs_at)),
+            None if soc.is_some() && model.is_some() => find(finder.costs(&keys, &soc_at)),
+            None => None,
+        };
+        let believed = believed_name
+            .as_ref()
+            .map(|path| find(finder.path(path, &believed_at)));
+
+        let soc = soc.and_then(|s| ledger.read::<SocFile>(Kind::Soc, &s.name, &s.text));
+        let model = model.and_then(|s| ledger.read::<ModelFile>(Kind::Model, &s.name, &s.text));
+        let costs = costs.and_then(|s| ledger.read::<CostsFile>(Kind::Costs, &s.name, &s.text));
+        let believed = match believed {
+            Some(source) => {
+                let source = source?;
+                Some(ledger.read::<CostsFile>(Kind::Costs, &source.name, &source.text)?)
+            }
+            None => None,
+        };
+        Some(Self {
+            scenario: scenario?,
+            soc: soc?,
+            model: model?,
+            costs: costs?,
+            believed,
+            keys,
+            sources: Vec::new(),
+        })
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            scenario: &self.scenario,
+            soc: &self.soc,
+            model: &self.model,
+            costs: &self.costs,
+            believed: self.believed.as_ref(),
+            keys: &self.keys,
+        }
+    }
+
+    /// The world with the scenario's policy.
+    pub fn world(&self) -> Result<World, Faults> {
+        self.build(None)
+    }
+
+    /// The world with another policy.
+    pub fn with_policy(&self, policy: &Policy) -> Result<World, Faults> {
+        self.build(Some(policy))
+    }
+
+    /// The world with another policy, given as on the command line (see
+    /// [`parse_policy`](super::parse_policy)).
+    ///
+    /// # Errors
+    ///
+    /// A message that says what is wrong with the policy.
+    pub fn with_policy_text(&self, text: &str) -> Result<World, String> {
+        let policy = policy::parse_policy(text, &self.lanes())?;
+        self.with_policy(&policy)
+            .map_err(|faults| faults.to_string())
+    }
+
+    /// Names of the SoC's lanes.
+    pub fn lanes(&self) -> Vec<&str> {
+        self.soc.raw.lanes.keys().map(String::as_str).collect()
+    }
+
+    fn build(&self, policy: Option<&Policy>) -> Result<World, Faults> {
+        let mut list = Vec::new();
+        match compile::compile(&self.parts(), policy, &mut list) {
+            Some(world) if list.is_empty() => Ok(world),
+            _ => Err(Faults {
+                list,
+                sources: self.sources.clone(),
+            }),
+        }
+    }
+}
+
+struct Finder<'f> {
+    scenario: &'f str,
+    library: &'f dyn Library,
+    files: &'f dyn Files,
+}
+
+type Span = std::ops::Range<usize>;
+
+impl Finder<'_> {
+    /// A SoC profile or model by key or path.
+    fn profile(&self, kind: Kind, key: &str, at: &Span) -> Result<Source, Diagnostic> {
+        if is_path(key) {
+            return self.path(key, at);
+        }
+        let (found, what) = match kind {
+            Kind::Soc => (self.library.soc(key), "SoC"),
+            _ => (self.library.model(key), "model"),
+        };
+        found.ok_or_else(|| {
+            let names = self.library.names(kind);
+            let list = suggest::quoted_list(names.iter().map(String::as_str));
+            let mut help = match suggest::nearest(key, names.iter().map(String::as_str)) {
+                Some(name) => format!("did you mean `{name}`? there are {list}"),
+                None if names.is_empty() => "the library is empty".to_owned(),
+                None => format!("there are {list}"),
+            };
+            help.push_str("; a path to a file of your own ends in `.toml`");
+            Diagnostic::new(
+                self.scenario,
+                at.clone(),
+                format!("unknown {what} `{key}`"),
+                "not in the library",
+            )
+            .help(help)
+        })
+    }
+
+    /// The library's costs.
+    fn costs(&self, keys: &Keys, at: &Span) -> Result<Source, Diagnostic> {
+        let Keys { soc, model, .. } = keys;
+        self.library.costs(soc, model).ok_or_else(|| {
+            let names = self.library.names(Kind::Costs);
+            let mut help = format!(
+                "name a cost file with `costs = \"path.toml\"`, or measure one on the board with `crossinfer calibrate`; costs of `{soc}`: "
+            );
+            let prefix = format!("{soc}/");
+            let of_soc: Vec<&str> = names
+                .iter()
+                .filter(|name| name.starts_with(&prefix))
+                .map(String::as_str)
+                .collect();
+            if of_soc.is_empty() {
+                help.push_str("none");
+            } else {
+                help.push_str(&suggest::quoted_list(of_soc));
+            }
+            Diagnostic::new(
+                self.scenario,
+                at.clone(),
+                format!("no costs of model `{model}` on SoC `{soc}`"),
+                "not in the library",
+            )
+            .help(help)
+        })
+    }
+
+    /// A file by its path relative to the scenario.
+    fn path(&self, path: &str, at: &Span) -> Result<Source, Diagnostic> {
+        let name = beside(self.scenario, path);
+        match self.files.read(&name) {
+            Ok(text) => Ok(Source { name, text }),
+            Err(error) => Err(Diagnostic::new(
+                self.scenario,
+                at.clone(),
+                format!("`{name}` cannot be read"),
+                error,
+            )
+            .help("paths are relative to the scenario file")),
+        }
+    }
+}
+
+fn is_path(key: &str) -> bool {
+    std::path::Path::new(key)
+        .extension()
+        .is_some_and(|extension| extension == "toml")
+}
+
+/// `path` relative to the folder of `scenario`.
+pub(super) fn beside(scenario: &str, path: &str) -> String {
+    let folder = std::path::Path::new(scenario).parent();
+    match folder {
+        Some(folder) if !folder.as_os_str().is_empty() => {
+            folder.join(path).to_string_lossy().into_owned()
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// The key of a profile: of a file `x/soc.toml` its folder, of another its stem.
+fn key_of(key: &str) -> String {
+    if !is_path(key) {
+        return key.to_owned();
+    }
+    let path = std::path::Path::new(key);
+    let stem = path.file_stem().unwrap_or_default();
+    let folder = path.parent().and_then(|parent| parent.file_name());
+    match folder {
+        Some(folder) if stem == "soc" => folder.to_string_lossy().into_owned(),
+        _ => stem.to_string_lossy().into_owned(),
+    }
+}

@@ -1,0 +1,249 @@
+//! Memory: what is taken before any context, whether the weights fit each engine, and what is left.
+
+use super::compile::Parts;
+use super::costs;
+use super::document::Place;
+use super::graph::Stages;
+use super::soc::Soc;
+use super::streams;
+use crate::cost::CostTable;
+use crate::diag::Diagnostic;
+use crate::spec::model::StageKind;
+use crate::workload::StreamPlan;
+use crate::world::{EngineId, MemoryPlan, ModelSizes};
+
+/// Bytes of weights that each engine works on, and whose copies take memory.
+struct Weights {
+    shared: f64,
+    vision: f64,
+    /// Copy of its own, by engine.
+    copies: Vec<Option<f64>>,
+}
+
+/// Checks that the model fits, and sets the engines' budgets of KV.
+pub(super) fn lower(
+    parts: &Parts<'_>,
+    soc: &mut Soc,
+    stages: &Stages,
+    table: &CostTable,
+    warnings: &mut Vec<String>,
+    faults: &mut Vec<Diagnostic>,
+) -> MemoryPlan {
+    let scenario = &parts.scenario.raw;
+    let memory = &parts.soc.raw.memory;
+    let model = &parts.model.raw;
+    let model_place = parts.scenario.root().key("model");
+    let weights = Weights {
+        shared: model.weights_bytes.value,
+        vision: model.vision_weights_bytes.as_ref().map_or(0.0, |q| q.value),
+        copies: soc
+            .engines
+            .iter()
+            .map(|engine| {
+                let costs = parts.costs.raw.engines.get(&engine.name)?;
+                Some(costs.weights_copy_bytes.as_ref()?.value)
+            })
+            .collect(),
+    };
+    check_address_limits(parts, soc, stages, table, &weights, faults);
+
+    let copies: f64 = (0..soc.engines.len())
+        .filter(|&engine| soc.has_lane(EngineId(engine as u8)))
+        .filter_map(|engine| weights.copies[engine])
+        .sum();
+    let capacity = memory.capacity_bytes.value;
+    let taken = memory.reserved_bytes.value
+        + weights.shared
+        + weights.vision
+        + copies
+        + scenario.background.memory_bytes;
+    let mut left = capacity - taken;
+    if left <= 0.0 {
+        faults.push(
+            model_place
+                .fault(
+                    format!(
+                        "model `{}` does not fit the memory of `{}`",
+                        parts.keys.model, parts.keys.soc
+                    ),
+                    format!(
+                        "{} are taken before any context, of {}",
+                        gigabytes(taken),
+                        gigabytes(capacity)
+                    ),
+                )
+                .help(format!(
+                    "weights take {}, reserved memory {}, background software {}: choose a smaller model or a SoC with more memory",
+                    gigabytes(weights.shared + weights.vision + copies),
+                    gigabytes(memory.reserved_bytes.value),
+                    gigabytes(scenario.background.memory_bytes),
+                )),
+        );
+        left = 0.0;
+    }
+    if let Some(limit) = scenario.limits.kv_budget_bytes {
+        if limit > left && left > 0.0 {
+            warnings.push(format!(
+                "`limits.kv_budget_bytes` has no effect: the memory leaves {}",
+                gigabytes(left)
+            ));
+        }
+        left = left.min(limit);
+    }
+    let budget = left as u64;
+    for engine in &mut soc.engines {
+        let limits = &scenario.limits.engine_kv_budget_bytes;
+        if let Some(limit) = limits.get(&engine.name) {
+            engine.kv_budget = engine.kv_budget.min(*limit as u64);
+        }
+        engine.kv_budget = engine.kv_budget.min(budget);
+    }
+    MemoryPlan {
+        capacity: capacity as u64,
+        taken: taken as u64,
+        kv_budget: budget,
+        bandwidth: memory.bandwidth_gbps.value * 1e9,
+        background_bandwidth: scenario.background.bandwidth_gbps * 1e9,
+    }
+}
+
+/// An engine that cannot address its weights cannot run them, however much memory there is.
+fn check_address_limits(
+    parts: &Parts<'_>,
+    soc: &Soc,
+    stages: &Stages,
+    table: &CostTable,
+    weights: &Weights,
+    faults: &mut Vec<Diagnostic>,
+) {
+    for (index, engine) in soc.engines.iter().enumerate() {
+        let raw = &parts.soc.raw.engines[&engine.name];
+        let Some(limit) = &raw.address_limit_bytes else {
+            continue;
+        };
+        let runs = |vision: bool| {
+            stages
+                .list
+                .iter()
+                .zip(&table.rows[index])
+                .any(|(stage, cost)| {
+                    let is_vision = matches!(stage.kind, StageKind::Encode | StageKind::Project);
+                    let is_language = matches!(
+                        stage.kind,
+                        StageKind::Ingest | StageKind::QueryPrefill | StageKind::Decode
+                    );
+                    cost.is_some() && if vision { is_vision } else { is_language }
+                })
+        };
+        let language = weights.copies[index].unwrap_or(weights.shared);
+        let needs = if runs(false) { language } else { 0.0 }
+            + if runs(true) { weights.vision } else { 0.0 };
+        if needs <= limit.value {
+            continue;
+        }
+        faults.push(
+            parts
+                .scenario
+                .root()
+                .key("model")
+                .fault(
+                    format!(
+                        "model `{}` does not fit this engine: `{}` needs {}, can address {}",
+                        parts.keys.model,
+                        engine.name,
+                        gigabytes(needs),
+                        gigabytes(limit.value)
+                    ),
+                    format!("its weights exceed the address limit of `{}`", engine.name),
+                )
+                .help(format!(
+                    "choose a smaller model or quantisation, or move the engine's stages in `{}` to `[engines.{}.unsupported]`",
+                    parts.costs.name(),
+                    engine.name
+                )),
+        );
+    }
+}
+
+/// The largest budget of KV of an engine that ingests.
+pub(super) fn largest_budget(soc: &Soc, stages: &Stages, table: &CostTable) -> u64 {
+    let ingest = costs::ingest(stages).0 as usize;
+    soc.engines
+        .iter()
+        .zip(&table.rows)
+        .filter(|(_, row)| row[ingest].is_some())
+        .map(|(engine, _)| engine.kv_budget)
+        .max()
+        .unwrap_or(0)
+}
+
+/// Checks that the smallest context of each stream fits in `most` bytes.
+pub(super) fn check_contexts(
+    parts: &Parts<'_>,
+    plans: &[StreamPlan],
+    sizes: &ModelSizes,
+    most: u64,
+    faults: &mut Vec<Diagnostic>,
+) {
+    let streams_place = parts.scenario.root().key("streams");
+    for (index, stream) in parts.scenario.raw.streams.iter().enumerate() {
+        let first = format!("{}-1", stream.name);
+        let Some(plan) = plans
+            .iter()
+            .find(|plan| plan.name == stream.name || plan.name == first)
+        else {
+            continue;
+        };
+        let place = streams_place.index(index);
+        let frame = plan
+            .frames
+            .as_ref()
+            .map_or(0, |frames| u64::from(frames.tokens));
+        let query = plan.queries.as_ref().map_or(0, |queries| {
+            u64::from(streams::least(&queries.prompt)) + u64::from(queries.output_max)
+        });
+        let tokens = u64::from(sizes.system_tokens) + frame + query;
+        let at: Place<'_> = if plan.queries.is_some() {
+            place.key("queries")
+        } else {
+            place.key("frames")
+        };
+        let parts_text = format!(
+            "{} of system prompt, {frame} of one frame, {query} of the shortest query with its longest answer",
+            sizes.system_tokens
+        );
+        if tokens > u64::from(sizes.max_context_tokens) {
+            faults.push(
+                at.key_fault(
+                    format!(
+                        "a context of stream `{}` is longer than the model allows",
+                        stream.name
+                    ),
+                    format!("{tokens} tokens, of at most {}", sizes.max_context_tokens),
+                )
+                .help(parts_text),
+            );
+        } else if tokens * sizes.kv_bytes_per_token > most && most > 0 {
+            faults.push(
+                at.key_fault(
+                    format!("no engine can hold a context of stream `{}`", stream.name),
+                    format!(
+                        "{} of KV, of at most {}",
+                        gigabytes((tokens * sizes.kv_bytes_per_token) as f64),
+                        gigabytes(most as f64)
+                    ),
+                )
+                .help(format!("{tokens} tokens: {parts_text}")),
+            );
+        }
+    }
+}
+
+/// Bytes in GB (1e9 bytes), for people.
+pub(super) fn gigabytes(bytes: f64) -> String {
+    if bytes < 1e7 {
+        format!("{bytes} bytes")
+    } else {
+        format!("{:.2} GB", bytes * 1e-9)
+    }
+}

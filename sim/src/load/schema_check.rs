@@ -1,0 +1,457 @@
+//! Checks a file against its shape and collects everything that does not fit, so that reading it into the
+//! raw types afterwards succeeds.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::document::{Place, Value};
+use super::shape::{Bounds, Choice, Field, Shape};
+use super::suggest;
+use crate::diag::Diagnostic;
+
+/// A number of a profile and where it says it came from.
+#[derive(Debug)]
+pub(super) struct Number {
+    /// Dotted path.
+    pub(super) path: String,
+    /// Bytes of the number.
+    pub(super) span: Range<usize>,
+    /// The number.
+    pub(super) value: f64,
+    /// Its interval, as far as given.
+    pub(super) interval: (Option<f64>, Option<f64>),
+    /// Origin key with its bytes: its own, or the nearest enclosing table's.
+    pub(super) origin: Option<(String, Range<usize>)>,
+}
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Everything that does not fit.
+    pub(super) faults: Vec<Diagnostic>,
+    /// Numbers that need an origin.
+    pub(super) numbers: Vec<Number>,
+}
+
+/// Checks `place` against `shape`.
+pub(super) fn check(place: &Place<'_>, shape: &Shape) -> Findings {
+    let mut checker = Checker {
+        findings: Findings::default(),
+    };
+    checker.check(place, shape, None);
+    checker.findings
+}
+
+/// Origin that holds in a table.
+type Origin<'o> = Option<&'o (String, Range<usize>)>;
+
+struct Checker {
+    findings: Findings,
+}
+
+impl Checker {
+    fn fault(&mut self, fault: Diagnostic) {
+        self.findings.faults.push(fault);
+    }
+
+    fn check(&mut self, place: &Place<'_>, shape: &Shape, origin: Origin<'_>) {
+        let Some(value) = place.value() else {
+            return;
+        };
+        match (shape, value) {
+            (Shape::Text, Value::Text(_)) | (Shape::Flag, Value::Boolean) => {}
+            (Shape::Integer(bounds), Value::Integer(Some(value))) => {
+                self.bounds(place, *bounds, *value as f64);
+            }
+            (Shape::Integer(_) | Shape::Number(_) | Shape::Quantity(_), Value::Integer(None)) => {
+                self.fault(place.fault(
+                    format!("{} is out of range", place.quoted()),
+                    "more than 64 bits can hold",
+                ));
+            }
+            (Shape::Number(bounds), Value::Integer(_) | Value::Float(_)) => {
+                self.number(place, *bounds);
+            }
+            (Shape::Quantity(bounds), Value::Integer(_) | Value::Float(_)) => {
+                if let Some(value) = self.number(place, *bounds) {
+                    self.record(place, value, (None, None), origin.cloned());
+                }
+            }
+            (Shape::Quantity(bounds), Value::Table(_)) => self.quantity(place, *bounds, origin),
+            (Shape::List { item, len, numbers }, Value::Array(items)) => {
+                if let Some(len) = len
+                    && items.len() != *len
+                {
+                    self.fault(
+                        place
+                            .fault(
+                                format!("{} has {} items", place.quoted(), items.len()),
+                                format!("expected {len} items"),
+                            )
+                            .help(example(place, shape)),
+                    );
+                }
+                for index in 0..items.len() {
+                    let item_place = place.index(index);
+                    self.check(&item_place, item, origin);
+                    if *numbers {
+                        self.measured(&item_place, origin);
+                    }
+                }
+            }
+            (Shape::Map(shape), Value::Table(_)) => {
+                for key in place.keys() {
+                    self.check(&place.key(key), shape, origin);
+                }
+            }
+            (Shape::Table(fields), Value::Table(_)) => self.table(place, fields, origin),
+            (Shape::Choice(choice), _) => self.choice(place, choice, shape, origin),
+            _ => self.wrong_type(place, shape),
+        }
+    }
+
+    /// The number that is here, if it is one that may be here.
+    fn number(&mut self, place: &Place<'_>, bounds: Bounds) -> Option<f64> {
+        let value = number_at(place)?;
+        if !value.is_finite() {
+            self.fault(
+                place
+                    .fault(
+                        format!("{} is not a finite number", place.quoted()),
+                        "must be finite",
+                    )
+                    .help(format!("write a number, or leave `{}` out", last(place))),
+            );
+            return None;
+        }
+        self.bounds(place, bounds, value).then_some(value)
+    }
+
+    fn bounds(&mut self, place: &Place<'_>, bounds: Bounds, value: f64) -> bool {
+        let Some(right) = bounds.broken_by(value) else {
+            return true;
+        };
+        let unit = unit(place.path());
+        let unit = if unit.is_empty() || right.contains("whole") {
+            String::new()
+        } else {
+            format!(" {unit}")
+        };
+        self.fault(place.fault(
+            format!("{} is {}", place.quoted(), place.source()),
+            format!("must be {right}{unit}"),
+        ));
+        false
+    }
+
+    fn quantity(&mut self, place: &Place<'_>, bounds: Bounds, origin: Origin<'_>) {
+        let fields = ["value", "origin", "low", "high"];
+        for key in place.keys().filter(|key| !fields.contains(key)) {
+            self.unknown_key(place, key, fields.iter().copied());
+        }
+        let value_place = place.key("value");
+        if !value_place.is_present() {
+            self.fault(
+                place
+                    .fault(format!("{} lacks `value`", place.quoted()), "required")
+                    .help("add `value = 1.0`: the number, in the unit of the key"),
+            );
+        }
+        let mut numbers = [None; 3];
+        for (key, number) in ["value", "low", "high"].into_iter().zip(&mut numbers) {
+            let inner = place.key(key);
+            match inner.value() {
+                None => {}
+                Some(Value::Integer(_) | Value::Float(_)) => *number = self.number(&inner, bounds),
+                Some(_) => self.wrong_type(&inner, &Shape::Number(bounds)),
+            }
+        }
+        let own = place.key("origin");
+        let mut key = origin.cloned();
+        match own.value() {
+            None => {}
+            Some(Value::Text(text)) => key = Some((text.clone(), own.fault("", "").span)),
+            Some(_) => self.wrong_type(&own, &Shape::Text),
+        }
+        let [value, low, high] = numbers;
+        let Some(value) = value else {
+            return;
+        };
+        if low.is_some_and(|low| low > value) {
+            self.fault(place.key("low").fault(
+                format!("{} has a `low` above its `value`", place.quoted()),
+                format!("must be at most {value}"),
+            ));
+        }
+        if high.is_some_and(|high| high < value) {
+            self.fault(place.key("high").fault(
+                format!("{} has a `high` below its `value`", place.quoted()),
+                format!("must be at least {value}"),
+            ));
+        }
+        self.record(place, value, (low, high), key);
+    }
+
+    /// Records the numbers of nested lists.
+    fn measured(&mut self, place: &Place<'_>, origin: Origin<'_>) {
+        if let Some(value) = number_at(place) {
+            self.record(place, value, (None, None), origin.cloned());
+        }
+        for index in 0..place.len() {
+            self.measured(&place.index(index), origin);
+        }
+    }
+
+    fn record(
+        &mut self,
+        place: &Place<'_>,
+        value: f64,
+        interval: (Option<f64>, Option<f64>),
+        origin: Option<(String, Range<usize>)>,
+    ) {
+        self.findings.numbers.push(Number {
+            path: place.path().to_owned(),
+            span: place.fault("", "").span,
+            value,
+            interval,
+            origin,
+        });
+    }
+
+    fn table(&mut self, place: &Place<'_>, fields: &BTreeMap<String, Field>, outer: Origin<'_>) {
+        let origin_place = place.key("origin");
+        let own = origin_place
+            .text()
+            .filter(|_| fields.contains_key("origin"))
+            .map(|text| (text.to_owned(), origin_place.fault("", "").span));
+        let origin = own.as_ref().or(outer);
+        let mut meant = Vec::new();
+        for key in place.keys() {
+            if let Some(field) = fields.get(key) {
+                self.check(&place.key(key), &field.shape, origin);
+            } else {
+                let absent = fields
+                    .keys()
+                    .map(String::as_str)
+                    .filter(|field| !place.key(field).is_present());
+                meant.extend(suggest::nearest(key, absent));
+                self.unknown_key(place, key, fields.keys().map(String::as_str));
+            }
+        }
+        for (key, field) in fields {
+            if field.required && !place.key(key).is_present() && !meant.contains(&key.as_str()) {
+                self.fault(
+                    place
+                        .key_fault(format!("{} lacks `{key}`", place.quoted()), "required")
+                        .help(format!(
+                            "add `{key} = {}`: {}",
+                            field.shape.example(),
+                            field.summary
+                        )),
+                );
+            }
+        }
+    }
+
+    fn choice(&mut self, place: &Place<'_>, choice: &Choice, shape: &Shape, origin: Origin<'_>) {
+        match place.value() {
+            Some(Value::Text(word)) if !choice.words.is_empty() || !choice.tagged.is_empty() => {
+                if choice.words.contains(word) {
+                    return;
+                }
+                let fault = place.fault(
+                    format!("unknown value `{word}` of {}", place.quoted()),
+                    "not one of its values",
+                );
+                let Some(inner) = choice.tagged.get(word) else {
+                    let names = choice.names();
+                    let hint = suggest::hint(word, "one of", names.iter().copied());
+                    self.fault(fault.help(hint));
+                    return;
+                };
+                let mut fault = fault.help(format!(
+                    "write `{} = {{ {word} = {} }}`",
+                    last(place),
+                    inner.example()
+                ));
+                fault.message = format!("`{word}` of {} needs a table", place.quoted());
+                "its parameters are missing".clone_into(&mut fault.label);
+                self.fault(fault);
+            }
+            Some(Value::Table(_)) if !choice.tagged.is_empty() => {
+                self.tagged(place, choice, origin);
+            }
+            _ => match &choice.plain {
+                Some(plain) if fits(place, plain) => self.check(place, plain, origin),
+                _ => self.wrong_type(place, shape),
+            },
+        }
+    }
+
+    fn tagged(&mut self, place: &Place<'_>, choice: &Choice, origin: Origin<'_>) {
+        let names = choice.names();
+        let keys: Vec<&str> = place.keys().collect();
+        if keys.is_empty() {
+            self.fault(
+                place
+                    .fault(
+                        format!("{} is empty", place.quoted()),
+                        "must name one variant",
+                    )
+                    .help(format!(
+                        "one of: {}",
+                        suggest::quoted_list(names.iter().copied())
+                    )),
+            );
+        }
+        let known: Vec<&str> = keys
+            .iter()
+            .copied()
+            .filter(|key| choice.tagged.contains_key(*key))
+            .collect();
+        for key in &keys {
+            match choice.tagged.get(*key) {
+                Some(shape) => self.check(&place.key(key), shape, origin),
+                None => self.fault(
+                    place
+                        .key(key)
+                        .key_fault(
+                            format!("unknown variant `{key}` of {}", place.quoted()),
+                            "not one of its variants",
+                        )
+                        .help(suggest::hint(key, "one of", names.iter().copied())),
+                ),
+            }
+        }
+        for second in known.iter().skip(1) {
+            self.fault(
+                place
+                    .key(second)
+                    .key_fault(
+                        format!("{} has both `{}` and `{second}`", place.quoted(), known[0]),
+                        "only one variant may be given",
+                    )
+                    .help(format!("remove `{}` or `{second}`", known[0])),
+            );
+        }
+    }
+
+    fn unknown_key<'n>(
+        &mut self,
+        place: &Place<'_>,
+        key: &str,
+        known: impl IntoIterator<Item = &'n str> + Clone,
+    ) {
+        self.fault(
+            place
+                .key(key)
+                .key_fault(
+                    format!("unknown key `{key}` in {}", place.quoted()),
+                    "not a key here",
+                )
+                .help(suggest::hint(key, "known keys", known)),
+        );
+    }
+
+    fn wrong_type(&mut self, place: &Place<'_>, shape: &Shape) {
+        let found = match place.value() {
+            Some(Value::Text(_)) => "a string",
+            Some(Value::Integer(_)) => "a whole number",
+            Some(Value::Float(_)) => "a number with a point",
+            Some(Value::Boolean) => "a boolean",
+            Some(Value::Datetime) => "a date or time",
+            Some(Value::Array(_)) => "a list",
+            Some(Value::Table(_)) => "a table",
+            None => "missing",
+        };
+        self.fault(
+            place
+                .fault(
+                    format!("{} is {found}", place.quoted()),
+                    format!("expected {}", shape.expected()),
+                )
+                .help(mended(place, shape).unwrap_or_else(|| example(place, shape))),
+        );
+    }
+}
+
+/// Whether the type of the value is the shape's, whatever the value.
+fn fits(place: &Place<'_>, shape: &Shape) -> bool {
+    matches!(
+        (shape, place.value()),
+        (Shape::Text, Some(Value::Text(_)))
+            | (Shape::Flag, Some(Value::Boolean))
+            | (Shape::Integer(_), Some(Value::Integer(_)))
+            | (
+                Shape::Number(_) | Shape::Quantity(_),
+                Some(Value::Integer(_) | Value::Float(_))
+            )
+            | (Shape::List { .. }, Some(Value::Array(_)))
+            | (
+                Shape::Map(_) | Shape::Table(_) | Shape::Quantity(_),
+                Some(Value::Table(_))
+            )
+    )
+}
+
+fn number_at(place: &Place<'_>) -> Option<f64> {
+    match place.value() {
+        Some(Value::Integer(Some(value))) => Some(*value as f64),
+        Some(Value::Float(value)) => Some(*value),
+        _ => None,
+    }
+}
+
+fn example(place: &Place<'_>, shape: &Shape) -> String {
+    format!("for example `{} = {}`", last(place), shape.example())
+}
+
+/// The value rewritten so that it fits, where it is plain what was meant.
+fn mended(place: &Place<'_>, shape: &Shape) -> Option<String> {
+    let key = last(place);
+    let value = match (shape, place.value()?) {
+        (Shape::Integer(_), Value::Float(value)) if value.fract() == 0.0 => format!("{value:.0}"),
+        (Shape::Integer(_), Value::Text(text)) => text.parse::<i64>().ok()?.to_string(),
+        (Shape::Number(_) | Shape::Quantity(_), Value::Text(text)) => {
+            text.parse::<f64>().ok().filter(|v| v.is_finite())?;
+            text.clone()
+        }
+        (Shape::Flag, Value::Text(text)) if text == "true" || text == "false" => text.clone(),
+        (Shape::Text, Value::Integer(_) | Value::Float(_) | Value::Boolean) => {
+            format!("\"{}\"", place.source())
+        }
+        _ => return None,
+    };
+    Some(format!("write `{key} = {value}`"))
+}
+
+/// The last key of the path.
+fn last<'p>(place: &'p Place<'_>) -> &'p str {
+    let path = place.path();
+    let path = path.rsplit('.').next().unwrap_or(path);
+    path.split('[').next().unwrap_or(path)
+}
+
+/// Unit of a key by its suffix, for people.
+pub(super) fn unit(path: &str) -> &'static str {
+    let key = ["value", "low", "high"]
+        .iter()
+        .find_map(|end| path.strip_suffix(end)?.strip_suffix('.'))
+        .unwrap_or(path);
+    let key = key.split('[').next().unwrap_or(key);
+    let units = [
+        ("per_token", ""),
+        ("_gbps", "GB/s"),
+        ("_bytes", "bytes"),
+        ("_hz", "Hz"),
+        ("_tokens", "tokens"),
+        ("_s", "s"),
+        ("_w", "W"),
+        ("megapixels", "megapixels"),
+        ("cores", "cores"),
+    ];
+    units
+        .iter()
+        .find(|(suffix, _)| key.ends_with(suffix))
+        .map_or("", |(_, unit)| unit)
+}

@@ -1,0 +1,506 @@
+//! The scenario's streams: when frames and queries arrive and how long they are.
+
+use super::document::Place;
+use super::file::File;
+use super::names;
+use crate::diag::Diagnostic;
+use crate::spec::scenario::{
+    Arrivals, FrameClock, Frames, Length, LengthDistribution, Queries, ScenarioFile,
+};
+use crate::time::{Duration, Instant};
+use crate::workload::{FramePlan, FrameTimes, LengthPlan, QueryPlan, QueryTimes, StreamPlan};
+
+/// Most streams of a scenario.
+const STREAMS_MAX: usize = 1 << 16;
+
+/// Checks the streams and lists them by name, copies written out.
+pub(super) fn lower(
+    file: &File<ScenarioFile>,
+    visual_tokens: u32,
+    faults: &mut Vec<Diagnostic>,
+) -> Vec<StreamPlan> {
+    let raw = &file.raw;
+    let place = file.root().key("streams");
+    if raw.streams.is_empty() {
+        faults.push(place.key_fault("there are no streams", "needs at least one"));
+    }
+    let total: u64 = raw
+        .streams
+        .iter()
+        .map(|stream| u64::from(stream.copies))
+        .sum();
+    if total > STREAMS_MAX as u64 {
+        faults.push(place.key_fault(
+            format!("{total} streams"),
+            format!("at most {STREAMS_MAX}, copies included"),
+        ));
+        return Vec::new();
+    }
+    let mut plans: Vec<StreamPlan> = Vec::new();
+    for (index, stream) in raw.streams.iter().enumerate() {
+        let place = place.index(index);
+        names::check(&place.key("name"), "stream", &stream.name, faults);
+        if stream.frames.is_none() && stream.queries.is_none() {
+            faults.push(
+                place
+                    .key("name")
+                    .fault(
+                        format!("stream `{}` has neither frames nor queries", stream.name),
+                        "has no effect",
+                    )
+                    .help("add `[streams.frames]` or `[streams.queries]`"),
+            );
+        }
+        let mut reader = Reader {
+            horizon: raw.run.horizon_s,
+            name: &stream.name,
+            faults,
+        };
+        let frames = stream
+            .frames
+            .as_ref()
+            .and_then(|frames| reader.frames(&place.key("frames"), frames, visual_tokens));
+        let queries = stream
+            .queries
+            .as_ref()
+            .and_then(|queries| reader.queries(&place.key("queries"), queries));
+        for copy in 1..=stream.copies {
+            let name = if stream.copies == 1 {
+                stream.name.clone()
+            } else {
+                format!("{}-{copy}", stream.name)
+            };
+            plans.push(StreamPlan {
+                name,
+                frames: frames.clone(),
+                queries: queries.clone(),
+            });
+        }
+    }
+    plans.sort_by(|a, b| a.name.cmp(&b.name));
+    for (index, stream) in raw.streams.iter().enumerate() {
+        let first = if stream.copies == 1 {
+            stream.name.clone()
+        } else {
+            format!("{}-1", stream.name)
+        };
+        let clash = plans
+            .windows(2)
+            .find(|pair| pair[0].name == pair[1].name && pair[0].name.starts_with(&stream.name));
+        let repeated = raw.streams[..index]
+            .iter()
+            .any(|other| other.name == stream.name);
+        if let Some([clash, _]) = clash
+            && (repeated || clash.name == first && stream.copies > 1)
+        {
+            faults.push(
+                place
+                    .index(index)
+                    .key("name")
+                    .fault(
+                        format!("two streams are called `{}`", clash.name),
+                        "clashes with another",
+                    )
+                    .help("give each stream its own name, or use `copies`"),
+            );
+        }
+    }
+    plans
+}
+
+struct Reader<'r> {
+    horizon: Option<f64>,
+    name: &'r str,
+    faults: &'r mut Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    fn frames(&mut self, place: &Place<'_>, raw: &Frames, visual_tokens: u32) -> Option<FramePlan> {
+        let clock_place = place.key("clock");
+        let clock = match &raw.clock {
+            FrameClock::Periodic { rate_hz, jitter_s } => {
+                self.ends(place, "frames", raw.count, raw.start_s);
+                Some(FrameTimes::Periodic {
+                    period_s: 1.0 / rate_hz,
+                    jitter_s: *jitter_s,
+                })
+            }
+            FrameClock::TimesS(times) => {
+                self.no_start(place, "times_s");
+                let times_place = clock_place.key("times_s");
+                self.times(&times_place, times, place, raw.count)
+                    .map(FrameTimes::Listed)
+            }
+            FrameClock::Trace { file } => {
+                self.no_start(place, "trace");
+                let times = self.trace(&clock_place.key("trace").key("file"), file)?;
+                Some(FrameTimes::Listed(times.at))
+            }
+        };
+        Some(FramePlan {
+            clock: clock?,
+            start: Instant::from_secs_f64(raw.start_s),
+            count: raw.count.unwrap_or(u64::MAX),
+            tokens: raw.tokens.unwrap_or(visual_tokens),
+            megapixels: raw.megapixels.unwrap_or(1.0),
+        })
+    }
+
+    fn queries(&mut self, place: &Place<'_>, raw: &Queries) -> Option<QueryPlan> {
+        let arrivals_place = place.key("arrivals");
+        let mut listed_prompt = None;
+        let mut listed_output = None;
+        let listed = matches!(raw.arrivals, Arrivals::TimesS(_) | Arrivals::Trace { .. });
+        if !listed {
+            self.ends(place, "queries", raw.count, raw.start_s);
+        }
+        let arrivals = match &raw.arrivals {
+            Arrivals::Periodic { period_s } => Some(QueryTimes::Periodic {
+                period_s: *period_s,
+            }),
+            Arrivals::Poisson { rate_hz } => Some(QueryTimes::Poisson { rate_hz: *rate_hz }),
+            Arrivals::Mmpp {
+                rates_hz,
+                mean_stay_s,
+            } => self
+                .states(&arrivals_place.key("mmpp"), rates_hz, mean_stay_s)
+                .then(|| QueryTimes::Mmpp {
+                    rates_hz: rates_hz.clone(),
+                    mean_stay_s: mean_stay_s.clone(),
+                }),
+            Arrivals::Gamma { rate_hz, cv } => Some(QueryTimes::Gamma {
+                rate_hz: *rate_hz,
+                cv: *cv,
+            }),
+            Arrivals::TimesS(times) => {
+                self.no_start(place, "times_s");
+                let times_place = arrivals_place.key("times_s");
+                self.times(&times_place, times, place, raw.count)
+                    .map(QueryTimes::Listed)
+            }
+            Arrivals::ClosedLoop {
+                users,
+                think_s,
+                exponential,
+            } => Some(QueryTimes::ClosedLoop {
+                users: *users,
+                think_s: *think_s,
+                exponential: *exponential,
+            }),
+            Arrivals::Trace { file } => {
+                self.no_start(place, "trace");
+                let trace = self.trace(&arrivals_place.key("trace").key("file"), file)?;
+                listed_prompt = trace.prompt_tokens;
+                listed_output = trace.output_tokens;
+                Some(QueryTimes::Listed(trace.at))
+            }
+        };
+        let prompt = self.length(
+            place,
+            "prompt_tokens",
+            raw.prompt_tokens.as_ref(),
+            listed_prompt,
+        );
+        let output = self.length(
+            place,
+            "output_tokens",
+            raw.output_tokens.as_ref(),
+            listed_output,
+        );
+        let output_max = self.output_max(place, raw, output.as_ref());
+        Some(QueryPlan {
+            arrivals: arrivals?,
+            start: Instant::from_secs_f64(raw.start_s),
+            count: raw.count.unwrap_or(u64::MAX),
+            prompt: prompt?,
+            output: output?,
+            output_max: output_max?,
+            deadline: raw.deadline_s.map(Duration::from_secs_f64),
+        })
+    }
+
+    /// An open-ended source needs an end.
+    fn ends(&mut self, place: &Place<'_>, what: &str, count: Option<u64>, start_s: f64) {
+        match self.horizon {
+            None if count.is_none() => self.faults.push(
+                place
+                    .key_fault(
+                        format!("the {what} of stream `{}` never end", self.name),
+                        "has neither `count` nor a horizon",
+                    )
+                    .help("add `count = 100` here or `horizon_s = 60.0` under `[run]`"),
+            ),
+            Some(horizon) if start_s >= horizon => self.faults.push(place.key("start_s").fault(
+                format!(
+                    "the {what} of stream `{}` start after the horizon",
+                    self.name
+                ),
+                format!("must be less than `run.horizon_s`, {horizon} s"),
+            )),
+            _ => {}
+        }
+    }
+
+    fn no_start(&mut self, place: &Place<'_>, source: &str) {
+        let start = place.key("start_s");
+        if start.is_present() {
+            self.faults.push(
+                start
+                    .key_fault(
+                        format!("`start_s` with `{source}`"),
+                        "has no effect: the times are given",
+                    )
+                    .help("remove it, or shift the times"),
+            );
+        }
+    }
+
+    fn times(
+        &mut self,
+        place: &Place<'_>,
+        times: &[f64],
+        source: &Place<'_>,
+        count: Option<u64>,
+    ) -> Option<Vec<Instant>> {
+        let before = self.faults.len();
+        if times.is_empty() {
+            self.faults
+                .push(place.fault(format!("{} is empty", place.quoted()), "needs a time"));
+        }
+        if let Some(count) = count
+            && count > times.len() as u64
+        {
+            self.faults.push(source.key("count").fault(
+                format!("`count` is more than the {} times listed", times.len()),
+                "has no effect",
+            ));
+        }
+        for (index, time) in times.iter().enumerate() {
+            let at = place.index(index);
+            if !(0.0..=1e9).contains(time) {
+                self.faults.push(at.fault(
+                    format!("time {time} s"),
+                    "must be within 0 and 1000000000 s",
+                ));
+            } else if index > 0 && *time < times[index - 1] {
+                self.faults.push(
+                    at.fault(
+                        format!("time {time} s comes after {} s", times[index - 1]),
+                        "times must not fall",
+                    )
+                    .help("sort the times"),
+                );
+            } else if let Some(horizon) = self.horizon
+                && *time >= horizon
+            {
+                self.faults.push(
+                    at.fault(
+                        format!("time {time} s is not before the horizon"),
+                        format!("has no effect: `run.horizon_s` is {horizon} s"),
+                    )
+                    .help("remove it, or raise `run.horizon_s`"),
+                );
+            }
+        }
+        (self.faults.len() == before)
+            .then(|| times.iter().map(|&t| Instant::from_secs_f64(t)).collect())
+    }
+
+    fn states(&mut self, place: &Place<'_>, rates: &[f64], stays: &[f64]) -> bool {
+        let before = self.faults.len();
+        let (rates_place, stays_place) = (place.key("rates_hz"), place.key("mean_stay_s"));
+        if rates.len() < 2 {
+            self.faults.push(
+                rates_place
+                    .fault(
+                        format!("`rates_hz` has {} states", rates.len()),
+                        "needs at least two",
+                    )
+                    .help("use `poisson` for a single rate"),
+            );
+        }
+        if rates.len() != stays.len() {
+            self.faults.push(stays_place.fault(
+                format!("{} rates but {} stays", rates.len(), stays.len()),
+                "one stay for each rate",
+            ));
+        }
+        if rates.iter().all(|rate| *rate == 0.0) && !rates.is_empty() {
+            self.faults.push(rates_place.fault(
+                "no state has arrivals",
+                "at least one rate must be greater than 0 Hz",
+            ));
+        }
+        for (index, rate) in rates.iter().enumerate() {
+            if !(0.0..=1e9).contains(rate) {
+                self.faults.push(
+                    rates_place
+                        .index(index)
+                        .fault(format!("rate of {rate} Hz"), "must be within 0 and 1e9 Hz"),
+                );
+            }
+        }
+        for (index, stay) in stays.iter().enumerate() {
+            if *stay <= 0.0 || *stay > 1e9 {
+                self.faults.push(stays_place.index(index).fault(
+                    format!("stay of {stay} s"),
+                    "must be greater than 0 s and at most 1e9 s",
+                ));
+            }
+        }
+        self.faults.len() == before
+    }
+
+    fn length(
+        &mut self,
+        place: &Place<'_>,
+        key: &str,
+        raw: Option<&Length>,
+        listed: Option<Vec<u32>>,
+    ) -> Option<LengthPlan> {
+        let at = place.key(key);
+        match (raw, listed) {
+            (None, Some(listed)) => Some(LengthPlan::Listed(listed)),
+            (Some(_), Some(_)) => {
+                self.faults.push(at.key_fault(
+                    format!("`{key}` beside a trace that has it"),
+                    "has no effect",
+                ));
+                None
+            }
+            (None, None) => {
+                self.faults.push(
+                    place
+                        .key_fault(
+                            format!("the queries of stream `{}` lack `{key}`", self.name),
+                            "required, unless a trace has it",
+                        )
+                        .help(format!(
+                            "add `{key} = 32` or `{key} = {{ uniform = {{ low = 16, high = 64 }} }}`"
+                        )),
+                );
+                None
+            }
+            (Some(Length::Fixed(tokens)), None) => Some(LengthPlan::Fixed(*tokens)),
+            (Some(Length::Drawn(distribution)), None) => match distribution {
+                LengthDistribution::Uniform { low, high } => {
+                    if low > high {
+                        self.faults.push(at.key("uniform").key("high").fault(
+                            format!("`{key}` is uniform from {low} to {high}"),
+                            format!("must be at least `low`, {low}"),
+                        ));
+                        return None;
+                    }
+                    Some(LengthPlan::Uniform(*low, *high))
+                }
+                LengthDistribution::LogNormal { mean, cv } => Some(LengthPlan::LogNormal {
+                    mean: *mean,
+                    cv: *cv,
+                }),
+                LengthDistribution::Geometric { mean } => {
+                    Some(LengthPlan::Geometric { mean: *mean })
+                }
+                LengthDistribution::Empirical { tokens } => {
+                    let tokens_place = at.key("empirical").key("tokens");
+                    if tokens.is_empty() {
+                        self.faults.push(
+                            tokens_place
+                                .fault(format!("`{key}` is drawn from nothing"), "is empty"),
+                        );
+                    }
+                    for (index, _) in tokens.iter().enumerate().filter(|(_, t)| **t == 0) {
+                        self.faults.push(
+                            tokens_place
+                                .index(index)
+                                .fault(format!("`{key}` of 0 tokens"), "must be at least 1"),
+                        );
+                    }
+                    Some(LengthPlan::Empirical(tokens.clone()))
+                }
+            },
+        }
+    }
+
+    /// The longest answer, for which memory is reserved.
+    fn output_max(
+        &mut self,
+        place: &Place<'_>,
+        raw: &Queries,
+        output: Option<&LengthPlan>,
+    ) -> Option<u32> {
+        let output = output?;
+        let mean = mean(output);
+        if let Some(most) = raw.max_output_tokens {
+            if f64::from(most) < mean {
+                self.faults.push(place.key("max_output_tokens").fault(
+                    format!("`max_output_tokens` is below the mean of `output_tokens`, {mean:.1}"),
+                    "would cut most answers short",
+                ));
+            }
+            return Some(most);
+        }
+        match output {
+            LengthPlan::Fixed(tokens) => Some(*tokens),
+            LengthPlan::Uniform(_, high) => Some(*high),
+            LengthPlan::Empirical(tokens) | LengthPlan::Listed(tokens) => {
+                tokens.iter().max().copied()
+            }
+            LengthPlan::LogNormal { .. } | LengthPlan::Geometric { .. } => {
+                self.faults.push(
+                    place
+                        .key("output_tokens")
+                        .key_fault(
+                            format!(
+                                "the answers of stream `{}` have no longest length",
+                                self.name
+                            ),
+                            "memory is reserved for the longest answer",
+                        )
+                        .help(format!("add `max_output_tokens = {:.0}`", 4.0 * mean)),
+                );
+                None
+            }
+        }
+    }
+
+    /// The rows of a trace file.
+    ///
+    /// MERGE: read `file` with `workload::trace_file`, relative to the scenario.
+    fn trace(&mut self, place: &Place<'_>, file: &str) -> Option<TraceRows> {
+        self.faults.push(place.fault(
+            format!("trace file `{file}` cannot be read"),
+            "trace files are not merged yet",
+        ));
+        None
+    }
+}
+
+/// Columns of a trace file.
+struct TraceRows {
+    at: Vec<Instant>,
+    prompt_tokens: Option<Vec<u32>>,
+    output_tokens: Option<Vec<u32>>,
+}
+
+/// Mean length before any cut.
+fn mean(length: &LengthPlan) -> f64 {
+    match length {
+        LengthPlan::Fixed(tokens) => f64::from(*tokens),
+        LengthPlan::Uniform(low, high) => f64::midpoint(f64::from(*low), f64::from(*high)),
+        LengthPlan::LogNormal { mean, .. } | LengthPlan::Geometric { mean } => *mean,
+        LengthPlan::Empirical(tokens) | LengthPlan::Listed(tokens) => {
+            tokens.iter().map(|&t| f64::from(t)).sum::<f64>() / tokens.len().max(1) as f64
+        }
+    }
+}
+
+/// Least possible length.
+pub(super) fn least(length: &LengthPlan) -> u32 {
+    match length {
+        LengthPlan::Fixed(tokens) | LengthPlan::Uniform(tokens, _) => *tokens,
+        LengthPlan::LogNormal { .. } | LengthPlan::Geometric { .. } => 1,
+        LengthPlan::Empirical(tokens) | LengthPlan::Listed(tokens) => {
+            tokens.iter().min().copied().unwrap_or(1)
+        }
+    }
+}
