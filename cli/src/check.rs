@@ -119,7 +119,12 @@ fn summary(name: &str, kind: Kind, numbers: &[Provenance]) -> String {
                     || "no interval".to_owned(),
                     |(low, high)| format!("{} to {}", plain(low), plain(high)),
                 );
-                _ = writeln!(out, "      {} = {} ({interval})", same.path, plain(same.value));
+                _ = writeln!(
+                    out,
+                    "      {} = {} ({interval})",
+                    same.path,
+                    plain(same.value)
+                );
             }
         }
     }

@@ -41,11 +41,13 @@ fn report<'f>(fault: &'f Diagnostic, source: &'f str) -> Vec<Group<'f>> {
         end += 1;
     }
     let primary = title.element(
-        Snippet::source(source).path(fault.file.as_str()).annotation(
-            AnnotationKind::Primary
-                .span(start..end)
-                .label(fault.label.as_str()),
-        ),
+        Snippet::source(source)
+            .path(fault.file.as_str())
+            .annotation(
+                AnnotationKind::Primary
+                    .span(start..end)
+                    .label(fault.label.as_str()),
+            ),
     );
     let mut groups = vec![primary];
     if let Some(help) = &fault.help {

@@ -177,4 +177,3 @@ fn offered_rps(streams: &[StreamPlan], horizon: Instant) -> Option<f64> {
     }
     (total > 0.0 && total.is_finite()).then_some(total)
 }
-

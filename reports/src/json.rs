@@ -99,10 +99,7 @@ fn head(kind: &str, facts: &Facts, replications: usize) -> Map<String, Value> {
             "scenario",
             json!({ "title": facts.title, "file": facts.file }),
         ),
-        (
-            "soc",
-            json!({ "key": facts.soc.0, "name": facts.soc.1 }),
-        ),
+        ("soc", json!({ "key": facts.soc.0, "name": facts.soc.1 })),
         (
             "model",
             json!({ "key": facts.model.0, "name": facts.model.1 }),
@@ -273,9 +270,9 @@ fn counts(runs: &Replicated) -> Value {
 
 /// Stages played outside their measured range, in any replication, with the times it happened in all.
 fn unmeasured(runs: &Replicated) -> Value {
-    let list = outside(runs).into_iter().map(|(engine, stage, times)| {
-        json!({ "engine": engine, "stage": stage, "times": times })
-    });
+    let list = outside(runs)
+        .into_iter()
+        .map(|(engine, stage, times)| json!({ "engine": engine, "stage": stage, "times": times }));
     list.collect()
 }
 
@@ -312,5 +309,7 @@ fn value(estimate: Option<Estimate>) -> Value {
 
 fn object<const N: usize>(entries: [(&str, Value); N]) -> Map<String, Value> {
     let entries = entries.into_iter();
-    entries.map(|(key, value)| (key.to_owned(), value)).collect()
+    entries
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
 }

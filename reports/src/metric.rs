@@ -53,13 +53,9 @@ pub const TTFT_MEAN: Metric = metric!("ttft_s.mean", "TTFT, s", Lower, true, |s:
     .ttft_s
     .mean);
 /// 95th percentile of the time to first token.
-pub const TTFT_P95: Metric = metric!(
-    "ttft_s.p95",
-    "TTFT p95, s",
-    Lower,
-    true,
-    |s: &Summary| s.ttft_s.p95
-);
+pub const TTFT_P95: Metric = metric!("ttft_s.p95", "TTFT p95, s", Lower, true, |s: &Summary| s
+    .ttft_s
+    .p95);
 /// Mean time to the last token.
 pub const COMPLETION: Metric = metric!(
     "completion_s.mean",
@@ -77,9 +73,13 @@ pub const COMPLETION_P95: Metric = metric!(
     |s: &Summary| s.completion_s.p95
 );
 /// Mean time per token after the first.
-pub const TPOT: Metric = metric!("tpot_s.mean", "per token, s", Lower, false, |s: &Summary| s
-    .tpot_s
-    .mean);
+pub const TPOT: Metric = metric!(
+    "tpot_s.mean",
+    "per token, s",
+    Lower,
+    false,
+    |s: &Summary| s.tpot_s.mean
+);
 /// Mean age of the newest frame that the answer knows.
 pub const STALENESS: Metric = metric!(
     "staleness_s.mean",
@@ -89,13 +89,9 @@ pub const STALENESS: Metric = metric!(
     |s: &Summary| s.staleness_s.mean
 );
 /// Time of the last event.
-pub const MAKESPAN: Metric = metric!(
-    "makespan_s",
-    "makespan, s",
-    Lower,
-    false,
-    |s: &Summary| Some(s.makespan_s)
-);
+pub const MAKESPAN: Metric = metric!("makespan_s", "makespan, s", Lower, false, |s: &Summary| {
+    Some(s.makespan_s)
+});
 /// Energy per answer.
 pub const ENERGY_PER_REQUEST: Metric = metric!(
     "energy_per_request_j",

@@ -37,8 +37,9 @@ pub fn estimate(estimate: Option<Estimate>) -> String {
     format!("{:.digits$} ± {half:.digits$}", estimate.mean)
 }
 
-/// A difference with its sign and interval: `+1.23 ± 0.04`.
-pub fn difference(estimate: Option<Estimate>) -> String {
+/// A difference with its sign and interval: `+1.23 ± 0.04`, to one digit more than the three that show
+/// `scale`, the number that it is a difference to.
+pub fn difference(estimate: Option<Estimate>, scale: f64) -> String {
     let Some(estimate) = estimate else {
         return ABSENT.into();
     };
@@ -53,7 +54,7 @@ pub fn difference(estimate: Option<Estimate>) -> String {
     if mean == 0.0 && half == 0.0 {
         return "0".into();
     }
-    let digits = interval_places(mean, half);
+    let digits = interval_places(mean, half).min(places(scale, 3) + 1);
     format!("{}{:.digits$} ± {half:.digits$}", sign(mean), mean.abs())
 }
 
@@ -130,8 +131,9 @@ mod tests {
         assert_eq!(estimate(of(1.2345, Some(0.0004))), "1.2345 ± 0.0004");
         assert_eq!(estimate(of(1.2345, None)), "1.23");
         assert_eq!(estimate(None), ABSENT);
-        assert_eq!(difference(of(-0.5, Some(0.25))), "−0.500 ± 0.250");
-        assert_eq!(difference(of(0.0, Some(0.0))), "0");
+        assert_eq!(difference(of(-0.5, Some(0.25)), 1.0), "−0.500 ± 0.250");
+        assert_eq!(difference(of(0.0, Some(0.0)), 1.0), "0");
+        assert_eq!(difference(of(2e-5, Some(7e-5)), 0.1), "+0.0000 ± 0.0001");
     }
 
     #[test]

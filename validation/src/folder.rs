@@ -19,7 +19,10 @@ impl Folder {
     fn source(&self, path: &Path) -> Option<Source> {
         let path = self.root.join(path);
         let text = std::fs::read_to_string(&path).ok()?;
-        Some(Source { name: path.display().to_string(), text })
+        Some(Source {
+            name: path.display().to_string(),
+            text,
+        })
     }
 
     fn stems(&self, folder: &str) -> Vec<String> {
@@ -28,8 +31,11 @@ impl Folder {
             .flatten()
             .filter_map(|entry| {
                 let path = entry.ok()?.path();
-                let toml = path.extension().is_some_and(|extension| extension == "toml");
-                toml.then(|| path.file_stem()?.to_str().map(String::from)).flatten()
+                let toml = path
+                    .extension()
+                    .is_some_and(|extension| extension == "toml");
+                toml.then(|| path.file_stem()?.to_str().map(String::from))
+                    .flatten()
             })
             .collect();
         stems.sort();
@@ -42,7 +48,10 @@ impl Folder {
             .flatten()
             .filter_map(|entry| {
                 let path = entry.ok()?.path();
-                path.join("soc.toml").is_file().then(|| path.file_name()?.to_str().map(String::from)).flatten()
+                path.join("soc.toml")
+                    .is_file()
+                    .then(|| path.file_name()?.to_str().map(String::from))
+                    .flatten()
             })
             .collect();
         socs.sort();

@@ -32,11 +32,7 @@ const KINDS: [(StageKind, &str, RGBColor); 9] = [
     (StageKind::Decode, "decode", RGBColor(0, 158, 115)),
     (StageKind::Import, "import", RGBColor(204, 121, 167)),
     (StageKind::Export, "export", RGBColor(150, 90, 130)),
-    (
-        StageKind::Reconstruct,
-        "reconstruct",
-        RGBColor(213, 94, 0),
-    ),
+    (StageKind::Reconstruct, "reconstruct", RGBColor(213, 94, 0)),
     (StageKind::Custom, "other", RGBColor(153, 153, 153)),
 ];
 
@@ -102,7 +98,8 @@ pub fn timeline(world: &World, slices: &Slices) -> Result<String, DrawError> {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type DrawResult<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+type DrawResult<'a> =
+    Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 fn draw<'a>(root: &Area<'a>, world: &World, slices: &Slices) -> DrawResult<'a> {
     root.fill(&WHITE)?;
@@ -179,10 +176,7 @@ fn legend<'a>(root: &Area<'a>, slices: &Slices) -> DrawResult<'a> {
         if !slices.list.iter().any(|(.., seen)| *seen == kind) {
             continue;
         }
-        root.draw(&Rectangle::new(
-            [(x, y), (x + 14, y + 14)],
-            colour.filled(),
-        ))?;
+        root.draw(&Rectangle::new([(x, y), (x + 14, y + 14)], colour.filled()))?;
         root.draw(&Text::new(name, (x + 20, y), ("sans-serif", 14)))?;
         x += 40 + 8 * name.len() as i32;
     }

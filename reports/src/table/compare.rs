@@ -16,7 +16,7 @@ const BEST: &str = "*";
 /// Marks a difference whose interval excludes 0.
 const DIFFERENT: &str = "≠";
 /// Stands for latencies without a steady value.
-const GROWS: &str = "– grows";
+const GROWS: &str = "grows";
 
 /// The text of several policies on the same arrivals and lengths. The first is the reference.
 pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> String {
@@ -48,7 +48,7 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> String {
     line(
         &mut out,
         "contexts",
-        "reused / imported / reconstructed (or both) requests; refused: requests",
+        "requests whose context was reused / imported / reconstructed (or both)",
     );
     let warnings: Vec<String> = facts
         .warnings
@@ -80,47 +80,99 @@ fn best(metric: &Metric, policies: &[(String, Replicated)]) -> Option<f64> {
     }
 }
 
-/// Means of all policies.
+/// Means of all policies; in two tables where one would be too wide.
 fn values(out: &mut String, policies: &[(String, Replicated)]) {
-    let columns = [
-        ("ans/s", THROUGHPUT),
-        ("TTFT s", TTFT_MEAN),
-        ("p95 s", TTFT_P95),
-        ("compl. s", COMPLETION),
-        ("stale s", STALENESS),
-    ];
-    let mut header = vec!["policy"];
-    header.extend(columns.iter().map(|(title, _)| *title));
-    let engines: Vec<String> = policies[0]
-        .1
-        .summaries
-        .first()
-        .map(|summary| summary.engines.iter().map(|engine| engine.name.clone()))
-        .into_iter()
-        .flatten()
+    let (latencies, work) = (latencies(policies), work(policies));
+    let joined: Vec<Vec<String>> = latencies
+        .iter()
+        .zip(&work)
+        .map(|(left, right)| left.iter().chain(&right[1..]).cloned().collect())
         .collect();
-    let busy = format!("busy % {}", engines.join("/"));
-    header.extend([busy.as_str(), "contexts", "refused"]);
-    let mut table = layout::table(&header);
+    let whole = text(&joined);
+    if whole.lines().all(|line| line.chars().count() <= WIDTH) {
+        *out += &whole;
+    } else {
+        *out += &text(&latencies);
+        out.push('\n');
+        *out += &text(&work);
+    }
+}
+
+/// Rows as a table; the first row is the header.
+fn text(rows: &[Vec<String>]) -> String {
+    let mut out = String::new();
+    if let Some((header, rows)) = rows.split_first() {
+        let mut table = layout::table(header);
+        table.add_rows(rows);
+        append(&mut out, &table);
+    }
+    out
+}
+
+/// Rates and times, header first.
+fn latencies(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
+    let columns = [
+        ("answers\n/s", THROUGHPUT),
+        ("TTFT\ns", TTFT_MEAN),
+        ("p95\ns", TTFT_P95),
+        ("compl.\ns", COMPLETION),
+        ("stale\ns", STALENESS),
+    ];
     let best: Vec<_> = columns.iter().map(|(_, m)| best(m, policies)).collect();
-    for (name, runs) in policies {
-        let mut row = vec![name.clone()];
-        for ((_, metric), best) in columns.iter().zip(&best) {
-            row.push(match mean(metric, runs) {
+    let mut header = vec!["policy".to_owned()];
+    header.extend(columns.iter().map(|(title, _)| (*title).to_owned()));
+    let rows = policies.iter().map(|(name, runs)| {
+        let cells = columns.iter().zip(&best).map(|((_, metric), best)| {
+            match mean(metric, runs) {
                 None if metric.steady_only && grows(runs) => format!("{GROWS} "),
                 None => format!("{ABSENT} "),
                 Some(value) => {
-                    let mark = if Some(value) == *best { BEST } else { " " };
-                    format!("{}{mark}", short(value))
+                    // What reads the same is marked the same.
+                    let text = short(value);
+                    let mark = best.filter(|best| short(*best) == text);
+                    format!("{text}{}", mark.map_or(" ", |_| BEST))
                 }
-            });
-        }
-        row.push(shares(runs, engines.len()));
-        row.push(contexts(runs));
-        row.push(whole(runs, |s| refused(s)));
-        table.add_row(row);
+            }
+        });
+        std::iter::once(name.clone()).chain(cells).collect()
+    });
+    std::iter::once(header).chain(rows).collect()
+}
+
+/// What engines and contexts did, header first.
+fn work(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
+    let first = policies.first().and_then(|(_, runs)| runs.summaries.first());
+    let engines: Vec<&str> = first
+        .into_iter()
+        .flat_map(|summary| summary.engines.iter().map(|engine| engine.name.as_str()))
+        .collect();
+    let any = |get: fn(&Summary) -> u64| {
+        let mut all = policies.iter().flat_map(|(_, runs)| &runs.summaries);
+        all.any(|summary| get(summary) > 0)
+    };
+    let late = any(|s| s.late);
+    let mut header = vec![
+        "policy".to_owned(),
+        format!("busy %\n{}", engines.join("/")),
+        "contexts\nreq.".to_owned(),
+        "refused\nreq.".to_owned(),
+    ];
+    if late {
+        header.push("late\nreq.".to_owned());
     }
-    append(out, &table);
+    let rows = policies.iter().map(|(name, runs)| {
+        let mut row = vec![
+            name.clone(),
+            shares(runs, engines.len()),
+            contexts(runs),
+            whole(runs, refused),
+        ];
+        if late {
+            row.push(whole(runs, |s| s.late));
+        }
+        row
+    });
+    std::iter::once(header).chain(rows).collect()
 }
 
 fn shares(runs: &Replicated, engines: usize) -> String {
@@ -155,17 +207,19 @@ fn whole(runs: &Replicated, get: fn(&Summary) -> u64) -> String {
 /// Differences of the others to the first.
 fn differences(out: &mut String, policies: &[(String, Replicated)]) {
     let columns = [
-        ("answers/s", THROUGHPUT),
-        ("TTFT, s", TTFT_MEAN),
-        ("TTFT p95, s", TTFT_P95),
-        ("completion, s", COMPLETION),
+        ("answers  \n/s  ", THROUGHPUT),
+        ("TTFT  \ns  ", TTFT_MEAN),
+        ("TTFT p95  \ns  ", TTFT_P95),
+        ("completion  \ns  ", COMPLETION),
     ];
-    let (reference, first) = &policies[0];
-    let title = format!("against {reference}");
+    let Some(((reference, first), others)) = policies.split_first() else {
+        return;
+    };
+    let title = format!("against\n{reference}");
     let mut header = vec![title.as_str()];
     header.extend(columns.iter().map(|(title, _)| *title));
     let mut table = layout::table(&header);
-    for (name, runs) in &policies[1..] {
+    for (name, runs) in others {
         let mut row = vec![name.clone()];
         for (_, metric) in &columns {
             if metric.steady_only && (grows(runs) || grows(first)) {
@@ -179,7 +233,9 @@ fn differences(out: &mut String, policies: &[(String, Replicated)]) {
             } else {
                 " "
             };
-            row.push(format!("{} {mark}", number::difference(difference)));
+            let scale = first.estimate(metric.get).map(|estimate| estimate.mean);
+            let text = number::difference(difference, scale.unwrap_or(0.0));
+            row.push(format!("{text} {mark}"));
         }
         table.add_row(row);
     }

@@ -67,18 +67,16 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// A table without frame: the first column on the left, numbers on the right.
-pub(super) fn table(header: &[&str]) -> Table {
+pub(super) fn table<T: AsRef<str>>(header: &[T]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
+        .set_header(header.iter().map(AsRef::as_ref));
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
+        column.set_padding((0, 1));
         if index == 0 {
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
-                LABEL as u16,
-            )));
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(LABEL as u16)));
         } else {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -107,7 +105,11 @@ pub(super) fn facts(out: &mut String, facts: &Facts, policies: &str, replication
     line(
         out,
         "Modes",
-        &format!("{}; contention {}", facts.modes.join(", "), facts.contention),
+        &format!(
+            "{}; contention {}",
+            facts.modes.join(", "),
+            facts.contention
+        ),
     );
     line(out, "Context", &facts.context.join("; "));
     line(out, "Runs", &runs(facts, replications));

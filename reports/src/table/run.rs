@@ -100,9 +100,8 @@ fn latencies(out: &mut String, runs: &Replicated) {
             table.add_row([name, "– (queue grows)", ABSENT, ABSENT, ABSENT, ABSENT]);
             continue;
         }
-        let cell = |part: fn(&Latency) -> Option<f64>| {
-            number::estimate(runs.estimate(|s| part(get(s))))
-        };
+        let cell =
+            |part: fn(&Latency) -> Option<f64>| number::estimate(runs.estimate(|s| part(get(s))));
         table.add_row([
             name.to_owned(),
             cell(|l| l.mean),
