@@ -162,6 +162,15 @@ impl Checker {
             let inner = place.key(key);
             match inner.value() {
                 None => {}
+                // An interval may reach down to nothing, even where the value may not be nothing.
+                Some(Value::Integer(_) | Value::Float(_)) if key == "low" => {
+                    let open = Bounds {
+                        above: None,
+                        least: bounds.least.or(bounds.above),
+                        ..bounds
+                    };
+                    *number = self.number(&inner, open);
+                }
                 Some(Value::Integer(_) | Value::Float(_)) => *number = self.number(&inner, bounds),
                 Some(_) => self.wrong_type(&inner, &Shape::Number(bounds)),
             }
