@@ -16,7 +16,7 @@ use crate::spec::soc::{ContentionModelName, SocFile};
 use crate::time::Instant;
 use crate::workload::StreamPlan;
 use crate::world::{
-    CpuPlan, ENGINES_MAX, LaneId, MemoryPlan, ModelSizes, Provenance, STAGES_MAX, World,
+    CpuPlan, ENGINES_MAX, LANES_MAX, LaneId, MemoryPlan, ModelSizes, Provenance, STAGES_MAX, World,
 };
 
 /// Requests that may be in the system if the scenario sets no limit.
@@ -122,7 +122,9 @@ fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
     let believed = parts
         .believed
         .map(|file| costs::lower(file, Some(&against), faults));
-    if soc.lanes.len() != parts.soc.raw.lanes.len() || soc.engines.len() > ENGINES_MAX {
+    // Without the right lanes nothing that follows makes sense.
+    let lanes_stand = soc.lanes.len() == parts.soc.raw.lanes.len() && !soc.lanes.is_empty();
+    if !lanes_stand || soc.lanes.len() > LANES_MAX || soc.engines.len() > ENGINES_MAX {
         return None;
     }
     placement::check_costs(parts, &soc, &stages, &table, faults);
