@@ -9,6 +9,7 @@
 //! Path of a query: bound to a version, ready when that is published, placed by the policy on a lane,
 //! prepared there (reuse, import, reconstruct), prefilled, decoded, complete.
 
+mod audit;
 mod context;
 mod estimate;
 mod message;
