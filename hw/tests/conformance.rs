@@ -339,6 +339,72 @@ fn says(fault: Fault, error: &EngineError) -> bool {
 }
 
 #[test]
+fn no_lane_that_fails_breaks_an_invariant_in_any_mode() {
+    in_time(|| {
+        for settings in VARIANTS {
+            for lane in [CPU, GPU, NPU] {
+                for nth in [0, 1, 3, 6, 10] {
+                    let world = world(settings);
+                    let mocks = Mocks::new(&world).fault(lane, nth, Fault::Error);
+                    let (records, outcome) = live(&world, mocks, &stepped());
+                    let failed = outcome.failures.iter().map(|failure| failure.lane);
+                    assert!(
+                        failed.clone().eq(fails(&records)) && failed.clone().all(|on| on == lane)
+                    );
+                    let ends = ends(&records);
+                    assert_eq!(ends.len(), 15, "{settings} {lane:?} {nth}");
+                    let unserved = ends.values().any(|end| *end == Err(Reason::Unserved));
+                    assert!(!unserved, "{settings} {lane:?} {nth}");
+                }
+            }
+        }
+    });
+}
+
+/// Frames that nearly fill the context, and answers of which not all find room in what is left.
+const NEARLY_FULL: &str = r#"
+[[streams]]
+name = "door"
+frames = { clock = { periodic = { rate_hz = 1 } }, count = 4, tokens = 1000 }
+[streams.queries]
+arrivals = { periodic = { period_s = 0.07 } }
+start_s = 4
+count = 60
+prompt_tokens = 2
+output_tokens = { uniform = { low = 1, high = 30 } }
+"#;
+
+#[test]
+fn an_answer_without_room_is_not_taken_for_the_one_that_joins() {
+    in_time(|| {
+        let settings = "context.answers_join_history = true";
+        let world = world_of(settings, NEARLY_FULL, "");
+        let engines = Mocks::new(&world).engines();
+        let mut rig = Rig::start(&world, engines, &stepped()).unwrap();
+        let mut recorder = Recorder::default();
+        let mut dispatcher = Dispatcher::new(&world);
+        drive(
+            &mut rig,
+            &mut dispatcher,
+            &mut Effects::new(),
+            &mut recorder,
+        );
+        let outcome = rig.shutdown();
+        assert_eq!(outcome.failures, []);
+        assert_eq!(recorder.records, simulated(&world));
+        let joined = starts(&recorder.records)
+            .iter()
+            .filter(|(_, task)| task.ticket == u32::MAX)
+            .count();
+        assert!(0 < joined && joined < outcome.answers.len());
+        for answer in &outcome.answers {
+            let done = &answer.completion;
+            assert_eq!(answer.tokens, answer_tokens(done.digest, done.output));
+        }
+    });
+}
+
+#[test]
 fn with_no_lane_left_requests_are_refused_with_the_reason() {
     in_time(|| {
         let world = world("policy.round_robin = {}");
