@@ -1,1 +1,3 @@
-//! validation
+//! The simulator held against closed forms and published measurements.
+
+pub mod folder;

@@ -1,20 +1,24 @@
 //! From checked files to a world.
 
 use super::costs::{self, Against};
-use super::document::Place;
 use super::file::File;
 use super::graph::{self, Stages};
 use super::soc::{self, Soc};
-use super::{contention, memory, placement, policy, streams, suggest, warnings};
+use super::trace::Traces;
+use super::{checks, contention, memory, placement, policy, streams, warnings};
+use crate::contention::ContentionModel;
 use crate::cost::CostTable;
 use crate::diag::Diagnostic;
 use crate::spec::costs::CostsFile;
 use crate::spec::model::{ModelFile, StageKind};
 use crate::spec::quantity::OriginKind;
-use crate::spec::scenario::{Policy, ScenarioFile, StateTransfer};
+use crate::spec::scenario::{Policy, ScenarioFile};
 use crate::spec::soc::{ContentionModelName, SocFile};
 use crate::time::Instant;
-use crate::world::{CpuPlan, ModelSizes, Provenance, World};
+use crate::workload::StreamPlan;
+use crate::world::{
+    CpuPlan, ENGINES_MAX, LANES_MAX, LaneId, MemoryPlan, ModelSizes, Provenance, STAGES_MAX, World,
+};
 
 /// Requests that may be in the system if the scenario sets no limit.
 const MAX_REQUESTS_DEFAULT: u32 = 1 << 16;
@@ -29,6 +33,7 @@ pub(super) struct Parts<'a> {
     pub(super) model: &'a File<ModelFile>,
     pub(super) costs: &'a File<CostsFile>,
     pub(super) believed: Option<&'a File<CostsFile>>,
+    pub(super) traces: &'a Traces,
     pub(super) keys: &'a Keys,
 }
 
@@ -41,6 +46,21 @@ pub(super) struct Keys {
     pub(super) own_costs: bool,
 }
 
+/// Everything of a world but its policy.
+struct Checked {
+    soc: Soc,
+    stages: Stages,
+    sizes: ModelSizes,
+    streams: Vec<StreamPlan>,
+    contention: ContentionModelName,
+    costs: CostTable,
+    believed: Option<CostTable>,
+    placement: Vec<Option<LaneId>>,
+    exclusive: Vec<[u32; STAGES_MAX]>,
+    memory: MemoryPlan,
+    warnings: Vec<String>,
+}
+
 /// Checks everything that takes more than one file to see, and builds the world with the scenario's
 /// policy, or `policy` instead. `None` only if there are faults.
 pub(super) fn compile(
@@ -48,17 +68,49 @@ pub(super) fn compile(
     policy: Option<&Policy>,
     faults: &mut Vec<Diagnostic>,
 ) -> Option<World> {
-    let scenario = &parts.scenario.raw;
-    let mut notices = Vec::new();
+    let checked = check(parts, faults)?;
+    let policy = policy.unwrap_or(&parts.scenario.raw.policy);
+    policy::check(
+        policy,
+        &parts.scenario.root().key("policy"),
+        &checked.soc,
+        &checked.stages,
+        &checked.costs,
+        &checked.streams,
+        faults,
+    );
+    if !faults.is_empty() {
+        return None;
+    }
+    let built = contention::build(
+        &parts.scenario.root().key("contention"),
+        checked.contention,
+        &checked.soc,
+        checked.memory.bandwidth,
+        checked.memory.background_bandwidth,
+    );
+    match built {
+        Ok(contention) => Some(assemble(parts, policy, checked, contention)),
+        Err(fault) => {
+            faults.push(fault);
+            None
+        }
+    }
+}
 
+fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
+    let mut warnings = Vec::new();
     let mut soc = soc::lower(parts.soc, faults);
     let stages = graph::lower(parts.model, faults);
     let sizes = model_sizes(parts.model, faults);
     let visual_tokens = parts.model.raw.visual_tokens_per_frame.value as u32;
-    let plans = streams::lower(parts.scenario, Some(visual_tokens), faults);
-    check_scenario(parts, &soc, faults, &mut notices);
-    let contention_name = contention_model(parts, &soc, faults);
-    let stages = stages?;
+    let streams = streams::lower(parts.scenario, parts.traces, visual_tokens, faults);
+    checks::scenario(parts, &soc, faults, &mut warnings);
+    let contention = checks::contention_model(parts, &soc, faults);
+    let Some(stages) = stages else {
+        costs::lower(parts.costs, None, faults);
+        return None;
+    };
 
     let against = Against {
         engines: (
@@ -72,40 +124,42 @@ pub(super) fn compile(
     let believed = parts
         .believed
         .map(|file| costs::lower(file, Some(&against), faults));
-    if soc.lanes.len() != parts.soc.raw.lanes.len() {
+    // Without the right lanes nothing that follows makes sense.
+    let lanes_stand = soc.lanes.len() == parts.soc.raw.lanes.len() && !soc.lanes.is_empty();
+    if !lanes_stand || soc.lanes.len() > LANES_MAX || soc.engines.len() > ENGINES_MAX {
         return None;
     }
     placement::check_costs(parts, &soc, &stages, &table, faults);
-    check_believed(parts, &stages, &soc, &table, believed.as_ref(), faults);
-    check_megapixels(parts, &stages, &table, faults);
-    check_transfer(parts, &stages, &soc, &table, faults);
-    let fixed = placement::lower_fixed(parts, &soc, &stages, &table, faults);
+    checks::costs_fit(parts, &stages, &soc, &table, believed.as_ref(), faults);
+    let placement = placement::lower_fixed(parts, &soc, &stages, &table, faults);
     let exclusive = placement::lower_exclusive(parts, &soc, &stages, &table, faults);
-    let plan = memory::lower(parts, &mut soc, &stages, &table, &mut notices, faults);
+    let memory = memory::lower(parts, &mut soc, &stages, &table, &mut warnings, faults);
     let most = memory::largest_budget(&soc, &stages, &table);
-    memory::check_contexts(parts, &plans, &sizes, most, faults);
-    let chosen = policy.unwrap_or(&scenario.policy);
-    policy::check(
-        chosen,
-        &parts.scenario.root().key("policy"),
-        &soc,
-        &stages,
-        &table,
-        &plans,
-        faults,
-    );
-    let model = contention::build(
-        contention_name,
-        &soc,
-        (plan.bandwidth, plan.background_bandwidth),
-        &parts.scenario.root().key("contention"),
-        faults,
-    );
-    if !faults.is_empty() {
-        return None;
-    }
-    let model = model?;
+    memory::check_contexts(parts, &streams, &sizes, most, faults);
+    warnings.append(&mut soc.warnings);
+    Some(Checked {
+        soc,
+        stages,
+        sizes,
+        streams,
+        contention,
+        costs: table,
+        believed,
+        placement,
+        exclusive,
+        memory,
+        warnings,
+    })
+}
 
+fn assemble(
+    parts: &Parts<'_>,
+    policy: &Policy,
+    checked: Checked,
+    contention: Box<dyn ContentionModel>,
+) -> World {
+    let scenario = &parts.scenario.raw;
+    let Checked { soc, stages, .. } = checked;
     let mut world = World {
         title: scenario.title.clone(),
         notes: scenario.notes.clone(),
@@ -113,8 +167,6 @@ pub(super) fn compile(
         soc_key: parts.keys.soc.clone(),
         model_name: parts.model.raw.name.clone(),
         model_key: parts.keys.model.clone(),
-        contention: model,
-        contention_off: contention_name == ContentionModelName::None,
         engines: soc.engines,
         lanes: soc.lanes,
         power: soc.power,
@@ -122,10 +174,12 @@ pub(super) fn compile(
         frame_graph: stages.frame,
         query_graph: stages.query,
         transfer: stages.transfer,
-        costs: table,
-        believed_costs: believed,
-        model: sizes,
-        memory: plan,
+        costs: checked.costs,
+        believed_costs: checked.believed,
+        contention,
+        contention_off: checked.contention == ContentionModelName::None,
+        model: checked.sizes,
+        memory: checked.memory,
         cpu: CpuPlan {
             cores: parts.soc.raw.cpu.cores.value,
             background_cores: scenario.background.cpu_cores,
@@ -134,16 +188,16 @@ pub(super) fn compile(
         keep: scenario.context.keep,
         answers_join_history: scenario.context.answers_join_history,
         binding: scenario.context.binding,
-        policy: chosen.clone(),
+        policy: policy.clone(),
         prediction: scenario.beliefs.output_tokens,
-        placement: fixed,
-        exclusive,
+        placement: checked.placement,
+        exclusive: checked.exclusive,
         max_requests: scenario.limits.max_requests.unwrap_or(MAX_REQUESTS_DEFAULT),
         max_pending_frames: scenario
             .limits
             .max_pending_frames
             .unwrap_or(MAX_PENDING_FRAMES_DEFAULT),
-        streams: plans,
+        streams: checked.streams,
         noise: scenario.noise,
         seed: scenario.seed,
         replications: scenario.replications,
@@ -155,10 +209,10 @@ pub(super) fn compile(
         provenance: provenance(parts),
         warnings: Vec::new(),
     };
-    notices.extend(soc.warnings);
-    warnings::collect(parts, &world, &mut notices);
-    world.warnings = notices;
-    Some(world)
+    let mut warnings = checked.warnings;
+    warnings::collect(parts, &world, &mut warnings);
+    world.warnings = warnings;
+    world
 }
 
 /// Checks a model file by itself.
@@ -178,242 +232,6 @@ pub(super) fn model_sizes(file: &File<ModelFile>, faults: &mut Vec<Diagnostic>) 
         kv_bytes_per_token: raw.kv_bytes_per_token.value as u64,
         system_tokens: system as u32,
         max_context_tokens: raw.max_context_tokens.value as u32,
-    }
-}
-
-/// Checks what the scenario says by itself or of the SoC.
-fn check_scenario(
-    parts: &Parts<'_>,
-    soc: &Soc,
-    faults: &mut Vec<Diagnostic>,
-    notices: &mut Vec<String>,
-) {
-    check_run(parts, faults);
-    check_background(parts, faults);
-    check_limits(parts, soc, faults);
-    check_keys(parts, faults, notices);
-}
-
-fn check_run(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) {
-    let run = &parts.scenario.raw.run;
-    if let Some(horizon) = run.horizon_s
-        && run.warm_up_s >= horizon
-    {
-        faults.push(parts.scenario.root().key("run").key("warm_up_s").fault(
-            "the warm-up leaves nothing of the run",
-            format!("must be less than `run.horizon_s`, {horizon} s"),
-        ));
-    }
-}
-
-fn check_background(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) {
-    let background = &parts.scenario.raw.background;
-    let place = parts.scenario.root().key("background");
-    let bandwidth = parts.soc.raw.memory.bandwidth_gbps.value;
-    if background.bandwidth_gbps >= bandwidth {
-        faults.push(place.key("bandwidth_gbps").fault(
-            "background software takes all of the bandwidth",
-            format!("must be less than {bandwidth} GB/s"),
-        ));
-    }
-    let cores = parts.soc.raw.cpu.cores.value;
-    if background.cpu_cores > cores {
-        faults.push(place.key("cpu_cores").fault(
-            "background software keeps more cores busy than there are",
-            format!("must be at most {cores} cores"),
-        ));
-    }
-}
-
-fn check_limits(parts: &Parts<'_>, soc: &Soc, faults: &mut Vec<Diagnostic>) {
-    let scenario = &parts.scenario.raw;
-    let place = parts.scenario.root().key("limits");
-    let budgets = place.key("engine_kv_budget_bytes");
-    for (engine, bytes) in &scenario.limits.engine_kv_budget_bytes {
-        let at = budgets.key(engine);
-        if soc.engine(engine).is_none() {
-            faults.push(
-                at.key_fault(
-                    format!("KV budget of unknown engine `{engine}`"),
-                    "no such engine",
-                )
-                .help(suggest::hint(engine, "engines", soc.engine_names())),
-            );
-        }
-        if *bytes <= 0.0 {
-            faults.push(at.fault(
-                format!("KV budget of {bytes} bytes"),
-                "must be greater than 0 bytes",
-            ));
-        }
-    }
-    let frames = scenario
-        .streams
-        .iter()
-        .any(|stream| stream.frames.is_some());
-    let pending = place.key("max_pending_frames");
-    if pending.is_present() && !frames {
-        faults.push(pending.key_fault(
-            "`limits.max_pending_frames` without frames",
-            "has no effect: no stream has frames",
-        ));
-    }
-}
-
-/// The cost file must be of this SoC and model.
-fn check_keys(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>, notices: &mut Vec<String>) {
-    let files = [Some(parts.costs), parts.believed];
-    for (file, believed) in files.into_iter().flatten().zip([false, true]) {
-        for (key, says, wants) in [
-            ("soc", &file.raw.soc, &parts.keys.soc),
-            ("model", &file.raw.model, &parts.keys.model),
-        ] {
-            if says == wants {
-                continue;
-            }
-            // Who names a cost file may want another chip's costs, on purpose: say so and go on.
-            if believed || parts.keys.own_costs {
-                notices.push(format!(
-                    "the costs of `{}` are those of {key} `{says}`, not of `{wants}`",
-                    file.name()
-                ));
-            } else {
-                faults.push(file.root().key(key).fault(
-                    format!("costs of {key} `{says}` where those of `{wants}` belong"),
-                    format!("must be `{wants}`"),
-                ));
-            }
-        }
-    }
-}
-
-/// The contention model in force.
-fn contention_model(
-    parts: &Parts<'_>,
-    soc: &Soc,
-    faults: &mut Vec<Diagnostic>,
-) -> ContentionModelName {
-    let Some(model) = parts.scenario.raw.contention else {
-        return soc.contention.model;
-    };
-    let profile = &parts.soc.raw.contention;
-    faults.extend(contention::lacks_data(
-        &parts.scenario.root().key("contention"),
-        model,
-        &profile.pccs,
-        &profile.pairs,
-        parts.soc.name(),
-    ));
-    model
-}
-
-/// The policy must have an estimate for whatever can truly run.
-fn check_believed(
-    parts: &Parts<'_>,
-    stages: &Stages,
-    soc: &Soc,
-    table: &CostTable,
-    believed: Option<&CostTable>,
-    faults: &mut Vec<Diagnostic>,
-) {
-    let (Some(believed), Some(file)) = (believed, parts.believed) else {
-        return;
-    };
-    for (index, engine) in soc.engines.iter().enumerate() {
-        for (at, stage) in stages.list.iter().enumerate() {
-            if table.rows[index][at].is_some() && believed.rows[index][at].is_none() {
-                faults.push(
-                    file.root()
-                        .key("engines")
-                        .key(&engine.name)
-                        .key_fault(
-                            format!(
-                                "believed costs lack stage `{}` on engine `{}`",
-                                stage.name, engine.name
-                            ),
-                            "the true costs have it",
-                        )
-                        .help(format!(
-                            "add `[engines.{}.stages.{}]`",
-                            engine.name, stage.name
-                        )),
-                );
-            }
-        }
-    }
-}
-
-/// Frame sizes are needed where an encode costs by size, and useless elsewhere.
-fn check_megapixels(
-    parts: &Parts<'_>,
-    stages: &Stages,
-    table: &CostTable,
-    faults: &mut Vec<Diagnostic>,
-) {
-    let by_size = stages.frame.stages.iter().any(|&id| {
-        stages.get(id).kind == StageKind::Encode
-            && table.rows.iter().any(|row| {
-                row[id.0 as usize].as_ref().is_some_and(|costs| {
-                    costs::depends_on_size(&costs.alone)
-                        || costs.corun.as_ref().is_some_and(costs::depends_on_size)
-                })
-            })
-    });
-    let streams = parts.scenario.root().key("streams");
-    for (index, stream) in parts.scenario.raw.streams.iter().enumerate() {
-        let Some(frames) = &stream.frames else {
-            continue;
-        };
-        let place: Place<'_> = streams.index(index).key("frames");
-        match frames.megapixels {
-            Some(_) if !by_size => faults.push(
-                place
-                    .key("megapixels")
-                    .key_fault("`megapixels` has no effect", "no encode cost depends on it")
-                    .help(format!(
-                        "remove it, or give `{}` an encode cost by size",
-                        parts.costs.name()
-                    )),
-            ),
-            None if by_size => faults.push(
-                place
-                    .key_fault(
-                        format!("the frames of stream `{}` lack `megapixels`", stream.name),
-                        format!("`{}` has an encode cost by size", parts.costs.name()),
-                    )
-                    .help("add `megapixels = 0.15`"),
-            ),
-            _ => {}
-        }
-    }
-}
-
-/// Import can only be asked for where it can happen.
-fn check_transfer(
-    parts: &Parts<'_>,
-    stages: &Stages,
-    soc: &Soc,
-    table: &CostTable,
-    faults: &mut Vec<Diagnostic>,
-) {
-    let import = stages.transfer.import;
-    let possible = soc
-        .lanes
-        .iter()
-        .any(|lane| table.get(lane.engine, import).is_some());
-    if parts.scenario.raw.modes.state_transfer == StateTransfer::Import && !possible {
-        faults.push(
-            parts
-                .scenario
-                .root()
-                .key("modes")
-                .key("state_transfer")
-                .fault(
-                    "contexts cannot be imported",
-                    format!("`{}` has no cost of `import`", parts.costs.name()),
-                )
-                .help("add `[engines.ENGINE.stages.import]`, or choose `auto` or `reconstruct`"),
-        );
     }
 }
 

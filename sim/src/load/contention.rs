@@ -1,16 +1,15 @@
 //! Contention: which model, with which of the profile's parameters.
 
-use std::collections::BTreeMap;
-
 use super::document::Place;
 use super::file::File;
 use super::soc::Soc;
 use super::suggest;
 use crate::contention::{
-    ContentionModel, ModelError, NoContention, PairGrid, Pairwise, PccsCurve, Ports, WaterFilling,
+    ContentionModel, ModelError, NoContention, PairGrid, Pairwise, Pccs, PccsCurve, Ports,
+    WaterFilling,
 };
 use crate::diag::Diagnostic;
-use crate::spec::soc::{ContentionModelName, Pair, Pccs, SocFile};
+use crate::spec::soc::{ContentionModelName, Pair, Pccs as RawPccs, SocFile};
 use crate::world::EngineId;
 
 /// Overlap of compute and memory time if the profile states none.
@@ -25,7 +24,7 @@ pub(super) struct ContentionData {
     pub(super) model: ContentionModelName,
     overlap: f64,
     burst: f64,
-    curves: Vec<Option<Pccs>>,
+    curves: Vec<Option<PccsCurve>>,
     pairs: Vec<PairGrid>,
 }
 
@@ -40,6 +39,14 @@ pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> Conte
         faults.push(place.key("overlap_exponent").fault(
             format!("`contention.overlap_exponent` is {}", overlap.value),
             "must be at least 1, which is no overlap",
+        ));
+    }
+    if let Some(burst) = &raw.burst_exponent
+        && burst.value > 1.0
+    {
+        faults.push(place.key("burst_exponent").fault(
+            format!("`contention.burst_exponent` is {}", burst.value),
+            "must be at most 1, which is no burst",
         ));
     }
     let pccs_place = place.key("pccs");
@@ -89,43 +96,61 @@ pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> Conte
             .map_or(BURST_DEFAULT, |g| g.value),
         curves: engines
             .iter()
-            .map(|name| raw.pccs.get(*name).cloned())
+            .map(|name| raw.pccs.get(*name).map(curve))
             .collect(),
         pairs,
     };
-    faults.extend(lacks_data(
-        &place.key("model"),
-        raw.model,
-        &raw.pccs,
-        &raw.pairs,
-        file.name(),
-    ));
+    let model_place = place.key("model");
+    faults.extend(lacking(&model_place, raw.model, &file.raw, file.name()));
     data
 }
 
-/// A fault if `model` is chosen without the tables that it needs.
-pub(super) fn lacks_data(
+/// A fault for each table that `model` needs and the profile lacks.
+pub(super) fn lacking(
     place: &Place<'_>,
     model: ContentionModelName,
-    curves: &BTreeMap<String, Pccs>,
-    pairs: &[Pair],
+    soc: &SocFile,
     file: &str,
-) -> Option<Diagnostic> {
-    let (word, table) = match model {
-        ContentionModelName::Pccs if curves.is_empty() => ("pccs", "[contention.pccs.ENGINE]"),
-        ContentionModelName::Pairwise if pairs.is_empty() => ("pairwise", "[[contention.pairs]]"),
-        _ => return None,
-    };
-    Some(
-        place
-            .fault(
-                format!("contention model `{word}` has no data"),
-                format!("`{file}` has no `{table}`"),
-            )
-            .help(format!(
-                "add `{table}` to `{file}`, or choose `water_filling` or `none`"
-            )),
-    )
+) -> Vec<Diagnostic> {
+    let mut lacking = Vec::new();
+    let engines = || soc.engines.keys();
+    match model {
+        ContentionModelName::None | ContentionModelName::WaterFilling => {}
+        ContentionModelName::Pccs => {
+            for engine in engines().filter(|name| !soc.contention.pccs.contains_key(*name)) {
+                lacking.push((
+                    format!("contention model `pccs` has no curve of engine `{engine}`"),
+                    format!("[contention.pccs.{engine}]"),
+                ));
+            }
+        }
+        ContentionModelName::Pairwise => {
+            for victim in engines() {
+                for aggressor in engines().filter(|aggressor| *aggressor != victim) {
+                    let mut pairs = soc.contention.pairs.iter();
+                    if pairs.any(|p| p.victim == *victim && p.aggressor == *aggressor) {
+                        continue;
+                    }
+                    lacking.push((
+                        format!(
+                            "contention model `pairwise` has no grid of `{victim}` beside `{aggressor}`"
+                        ),
+                        "[[contention.pairs]]".to_owned(),
+                    ));
+                }
+            }
+        }
+    }
+    lacking
+        .into_iter()
+        .map(|(message, table)| {
+            place
+                .fault(message, format!("`{file}` lacks its `{table}`"))
+                .help(format!(
+                    "add `{table}` to `{file}`, or choose `water_filling` or `none`"
+                ))
+        })
+        .collect()
 }
 
 fn unknown_engine(place: &Place<'_>, name: &str, engines: &[&str]) -> Diagnostic {
@@ -155,8 +180,11 @@ fn lower_pair(
         ("aggressor_mu", &pair.aggressor_mu),
     ] {
         let axis_place = place.key(key);
-        if axis.is_empty() {
-            faults.push(axis_place.fault(format!("`{key}` is empty"), "needs at least one value"));
+        if axis.len() < 2 {
+            faults.push(axis_place.fault(
+                format!("`{key}` has {}", suggest::counted(axis.len(), "value")),
+                "needs at least two, to interpolate between",
+            ));
         }
         for (index, mu) in axis.iter().enumerate() {
             let at = axis_place.index(index);
@@ -176,7 +204,10 @@ fn lower_pair(
     let slowdown_place = place.key("slowdown");
     if pair.slowdown.len() != pair.victim_mu.len() {
         faults.push(slowdown_place.fault(
-            format!("`slowdown` has {} rows", pair.slowdown.len()),
+            format!(
+                "`slowdown` has {}",
+                suggest::counted(pair.slowdown.len(), "row")
+            ),
             format!(
                 "one for each of the {} of `victim_mu`",
                 pair.victim_mu.len()
@@ -187,7 +218,11 @@ fn lower_pair(
         let row_place = slowdown_place.index(index);
         if row.len() != pair.aggressor_mu.len() {
             faults.push(row_place.fault(
-                format!("row {} of `slowdown` has {} columns", index + 1, row.len()),
+                format!(
+                    "row {} of `slowdown` has {}",
+                    index + 1,
+                    suggest::counted(row.len(), "column")
+                ),
                 format!(
                     "one for each of the {} of `aggressor_mu`",
                     pair.aggressor_mu.len()
@@ -214,14 +249,15 @@ fn lower_pair(
 }
 
 /// Builds the contention model `model` of a SoC whose memory gives `bandwidth`, of which other software
-/// draws `background`, both in bytes/s. A fault is reported at `place`, and gives no model.
+/// draws `background`, both in bytes/s. A model that refuses what passed the checks is a fault of
+/// `place`.
 pub(super) fn build(
+    place: &Place<'_>,
     model: ContentionModelName,
     soc: &Soc,
-    (bandwidth, background): (f64, f64),
-    place: &Place<'_>,
-    faults: &mut Vec<Diagnostic>,
-) -> Option<Box<dyn ContentionModel>> {
+    bandwidth: f64,
+    background: f64,
+) -> Result<Box<dyn ContentionModel>, Diagnostic> {
     let ports = Ports {
         port: soc.engines.iter().map(|e| e.port_bytes_per_s).collect(),
         weight: soc.engines.iter().map(|e| e.weight).collect(),
@@ -229,47 +265,28 @@ pub(super) fn build(
         background,
     };
     let data = &soc.contention;
+    let pairs = data.pairs.clone();
     let built: Result<Box<dyn ContentionModel>, ModelError> = match model {
         ContentionModelName::None => Ok(Box::new(NoContention)),
         ContentionModelName::WaterFilling => {
-            WaterFilling::new(ports, data.overlap, data.burst, data.pairs.clone()).map(boxed)
+            WaterFilling::new(ports, data.overlap, data.burst, pairs).map(|m| Box::new(m) as _)
         }
         ContentionModelName::Pccs => {
-            let curves = data
-                .curves
-                .iter()
-                .map(|curve| curve.as_ref().map(curve_of))
-                .collect();
-            crate::contention::Pccs::new(ports, curves).map(boxed)
+            Pccs::new(ports, data.curves.clone()).map(|m| Box::new(m) as _)
         }
         ContentionModelName::Pairwise => {
-            Pairwise::new(soc.engines.len(), data.pairs.clone()).map(boxed)
+            Pairwise::new(soc.engines.len(), pairs).map(|m| Box::new(m) as _)
         }
     };
-    let name = |engine: EngineId| soc.engines[engine.0 as usize].name.as_str();
-    built
-        .map_err(|error| {
-            let label = match error {
-                ModelError::MissingCurve { engine } => {
-                    format!("needs `[contention.pccs.{}]`", name(engine))
-                }
-                ModelError::MissingPair { victim, aggressor } => format!(
-                    "needs a `[[contention.pairs]]` of `{}` beside `{}`",
-                    name(victim),
-                    name(aggressor)
-                ),
-                other => other.to_string(),
-            };
-            faults.push(place.fault("the contention model cannot be built", label));
-        })
-        .ok()
+    built.map_err(|error| {
+        place.fault(
+            format!("the contention model cannot be built: {error}"),
+            "chosen here",
+        )
+    })
 }
 
-fn boxed<M: ContentionModel + 'static>(model: M) -> Box<dyn ContentionModel> {
-    Box::new(model)
-}
-
-fn curve_of(raw: &Pccs) -> PccsCurve {
+fn curve(raw: &RawPccs) -> PccsCurve {
     PccsCurve {
         normal_from: raw.normal_from_gbps.value,
         intensive_from: raw.intensive_from_gbps.value,

@@ -39,6 +39,12 @@ impl Stages {
         self.list.iter().map(|stage| stage.name.as_str()).collect()
     }
 
+    /// The stages of a query that run on the lane that holds it.
+    pub(super) fn bound(&self) -> [StageId; 2] {
+        let query = &self.query;
+        [query.bound_at, query.bound_end].map(|position| query.stages[position as usize])
+    }
+
     /// A stage.
     pub(super) fn get(&self, id: StageId) -> &Stage {
         &self.list[id.0 as usize]

@@ -5,13 +5,16 @@
 //! so that a user mends a file once. The crate reads no files: the caller passes text, a library of
 //! profiles and a way to read further files.
 
+mod checks;
 mod compile;
 mod contention;
+mod cost_form;
 mod costs;
 mod document;
 mod file;
 mod graph;
 mod inputs;
+mod lengths;
 mod memory;
 mod names;
 mod placement;
@@ -25,6 +28,7 @@ mod streams;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod warnings;
 
 use std::fmt;

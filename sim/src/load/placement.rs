@@ -149,25 +149,22 @@ pub(super) fn lower_fixed(
         }
         fixed[stage.0 as usize] = Some(lane);
     }
-    // One lane answers from the prefill on, since the answer's KV is there.
-    let query = &stages.query;
-    let bound = &query.stages[query.bound_at as usize..=query.bound_end as usize];
-    let mut lanes = bound
-        .iter()
-        .filter_map(|stage| Some((stage, fixed[stage.0 as usize]?)));
-    if let Some((first, lane)) = lanes.next()
-        && let Some((other, _)) = lanes.find(|(_, other)| *other != lane)
+    // One lane prefills and answers, since the answer's KV is there.
+    let [prefill, decode] = stages.bound();
+    let (first, second) = (fixed[prefill.0 as usize], fixed[decode.0 as usize]);
+    if let (Some(first), Some(second)) = (first, second)
+        && first != second
     {
-        let (first, other) = (&stages.get(*first).name, &stages.get(*other).name);
+        let (prefill, decode) = (&stages.get(prefill).name, &stages.get(decode).name);
         faults.push(
-            root.key(other)
+            root.key(decode)
                 .fault(
-                    format!("stages `{first}` and `{other}` are placed on different lanes"),
-                    "an answer runs on one lane from its prefill on",
+                    format!("stages `{prefill}` and `{decode}` are placed on different lanes"),
+                    "one lane prefills a query and answers it",
                 )
                 .help(format!(
                     "place it on `{}` too",
-                    soc.lanes[lane.0 as usize].name
+                    soc.lanes[first.0 as usize].name
                 )),
         );
     }

@@ -161,9 +161,9 @@ pub(super) fn cannot_answer<'s>(
     table: &CostTable,
 ) -> Option<&'s str> {
     let engine = soc.lanes[lane.0 as usize].engine;
-    let query = &stages.query;
-    query.stages[query.bound_at as usize..=query.bound_end as usize]
-        .iter()
-        .find(|&&stage| table.get(engine, stage).is_none())
-        .map(|&stage| stages.get(stage).name.as_str())
+    stages
+        .bound()
+        .into_iter()
+        .find(|&stage| table.get(engine, stage).is_none())
+        .map(|stage| stages.get(stage).name.as_str())
 }

@@ -32,7 +32,7 @@ pub struct EngineCosts {
     pub origin: Option<String>,
     /// Bytes of the copy of the language model's weights that this engine keeps for itself; absent if
     /// it shares the model's one copy or runs no language stage.
-    #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = BYTES_MAX))]
+    #[schemars(extend("multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub weights_copy_bytes: Option<Quantity>,
     /// Cost by stage name; `export`, `import` and `reconstruct` are stages too.
     #[serde(default)]

@@ -2,7 +2,8 @@
 //! named by the seed, the run, the stream's name and the purpose.
 //!
 //! A [`StreamPlan`] says what a stream does; [`Workload`] plays the plans of all streams, one arrival
-//! at a time, to the simulated and the live executor alike.
+//! at a time, to the simulated and the live executor alike; [`trace_file`] reads arrivals that somebody
+//! recorded.
 
 mod agenda;
 mod clock;
@@ -12,6 +13,7 @@ mod plan;
 mod source;
 #[cfg(test)]
 mod tests;
+pub mod trace_file;
 
 pub use describe::{describe, seed_matters};
 pub use lengths::{mean_length, mean_output};

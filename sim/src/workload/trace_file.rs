@@ -1,0 +1,270 @@
+//! Recorded arrivals: the text of a trace file becomes times and, where it has them, lengths.
+//!
+//! A trace is CSV with a header (comma, semicolon or tab) or JSONL (one object a line); which of the
+//! two is told by its first character, then by the file's name. Columns are found by name, in any
+//! order. A file whose columns are those of a public trace is read without conversion:
+//!
+//! | layout | time | prompt | answer |
+//! | --- | --- | --- | --- |
+//! | this program's | `time_s`, s | `prompt_tokens` | `output_tokens` |
+//! | Azure LLM inference | `TIMESTAMP`, date and time, from the first row | `ContextTokens` | `GeneratedTokens` |
+//! | `BurstGPT` | `Timestamp`, s, from the first row | `Request tokens` | `Response tokens` |
+//! | Mooncake | `timestamp`, ms | `input_length` | `output_length` |
+//! | Vidur | `arrived_at`, s | `num_prefill_tokens` | `num_decode_tokens` |
+//! | `LLMServingSim` | `arrival_time_ns`, ns | `input_toks` | `output_toks` |
+//!
+//! Names are case-sensitive, since two layouts differ by nothing else. This program's layout needs
+//! its time column only; the others are recognised by their time and at least one length.
+//! Where the table says so, times count from the first row: those layouts hold wall-clock times.
+//! Other columns of the public layouts are passed over; any further column gives a warning.
+
+use std::ops::Range;
+
+use self::cells::{Cell, Place, Row};
+use self::layout::{LAYOUTS, Layout, Unit};
+use crate::diag::Diagnostic;
+use crate::time::Instant;
+
+mod cells;
+mod csv;
+mod jsonl;
+mod layout;
+#[cfg(test)]
+mod tests;
+
+/// Faults of one file that are listed; the rest is counted.
+const FAULTS_MAX: usize = 20;
+
+/// Unknown columns that are named.
+const UNKNOWN_MAX: usize = 20;
+
+/// A trace file, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceFile {
+    /// Whose columns it has, for people.
+    pub layout: &'static str,
+    /// When each row arrived, rising (equal times are possible).
+    pub times: Vec<Instant>,
+    /// Prompt length of each row, tokens.
+    pub prompt_tokens: Option<Vec<u32>>,
+    /// Answer length of each row, tokens.
+    pub output_tokens: Option<Vec<u32>>,
+    /// What the user should know: unknown columns, answers without tokens.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the text of the trace `file`.
+///
+/// On failure, every fault of the file, in its order: up to twenty, and one more that counts the
+/// rest.
+pub fn parse(file: &str, text: &str) -> Result<TraceFile, Vec<Diagnostic>> {
+    let mut reader = Reader::new(file);
+    // A byte order mark is no part of the first name.
+    let start = text.len() - text.trim_start_matches('\u{feff}').len();
+    if is_jsonl(file, &text[start..]) {
+        jsonl::read(text, start, &mut reader);
+    } else {
+        csv::read(text, start, &mut reader);
+    }
+    reader.finish(text)
+}
+
+/// Whether the text is JSONL rather than CSV.
+fn is_jsonl(file: &str, text: &str) -> bool {
+    match text.trim_start().chars().next() {
+        Some('{' | '[') => true,
+        // A header cannot be told from a broken first line, so the name decides.
+        _ => [".jsonl", ".ndjson", ".json"]
+            .iter()
+            .any(|ending| file.to_ascii_lowercase().ends_with(ending)),
+    }
+}
+
+/// What both formats feed: columns once, then rows.
+#[derive(Debug)]
+struct Reader<'a> {
+    file: &'a str,
+    layout: Option<&'static Layout>,
+    /// Time of each row before it is made relative, ns.
+    times: Vec<i128>,
+    prompts: Option<Vec<u32>>,
+    outputs: Option<Vec<u32>>,
+    previous: Option<i128>,
+    empty_answers: usize,
+    rows: usize,
+    /// Columns without a meaning, each warned of once.
+    unknown: Vec<String>,
+    warnings: Vec<String>,
+    faults: Vec<Diagnostic>,
+    faults_beyond: usize,
+    /// Where the first uncounted fault is.
+    beyond_at: Range<usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: &'a str) -> Self {
+        Self {
+            file,
+            layout: None,
+            times: Vec::new(),
+            prompts: None,
+            outputs: None,
+            previous: None,
+            empty_answers: 0,
+            rows: 0,
+            unknown: Vec::new(),
+            warnings: Vec::new(),
+            faults: Vec::new(),
+            faults_beyond: 0,
+            beyond_at: 0..0,
+        }
+    }
+
+    /// Notes a fault.
+    fn fault(&mut self, span: Range<usize>, message: String, label: &str, help: Option<String>) {
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(Diagnostic {
+                file: self.file.to_owned(),
+                span,
+                message,
+                label: label.to_owned(),
+                help,
+            });
+        } else {
+            if self.faults_beyond == 0 {
+                self.beyond_at = span;
+            }
+            self.faults_beyond += 1;
+        }
+    }
+
+    /// Chooses the layout by the names of the columns, which stand at `span`. Without a layout there
+    /// is a fault, and no row can be read.
+    fn columns(&mut self, names: &[&str], span: Range<usize>) -> Option<&'static Layout> {
+        let Some(layout) = LAYOUTS.iter().find(|layout| layout.fits(names)) else {
+            let (label, help) = layout::missing(names);
+            self.fault(span, "the trace has no time column".into(), &label, help);
+            return None;
+        };
+        for name in names {
+            self.unknown_column(layout, name);
+        }
+        self.layout = Some(layout);
+        self.prompts = names.contains(&layout.prompt).then(Vec::new);
+        self.outputs = names.contains(&layout.output).then(Vec::new);
+        Some(layout)
+    }
+
+    /// Warns of a column that means nothing here.
+    fn unknown_column(&mut self, layout: &Layout, name: &str) {
+        let known = layout.knows(name) || self.unknown.iter().any(|unknown| unknown == name);
+        if known || self.unknown.len() >= UNKNOWN_MAX {
+            return;
+        }
+        self.unknown.push(name.to_owned());
+        self.warnings.push(layout.warning(name));
+        if self.unknown.len() == UNKNOWN_MAX {
+            self.warnings
+                .push("further columns may be unused".to_owned());
+        }
+    }
+
+    /// Takes one row.
+    fn row(&mut self, layout: &Layout, row: &Row<'_>) {
+        self.rows += 1;
+        let time = match layout.unit {
+            Unit::DateTime => row.time.date_time(layout.time),
+            Unit::PerSecond(per_second) => row.time.time(layout.time, per_second),
+        };
+        let time = self.keep(time);
+        if let Some(time) = time {
+            if self.previous.is_some_and(|previous| time < previous) {
+                let Place { span, .. } = row.time.place();
+                self.fault(
+                    span,
+                    format!("`{}` falls", layout.time),
+                    "is earlier than the row before",
+                    Some("sort the rows by time".into()),
+                );
+            }
+            self.previous = Some(time);
+        }
+        let prompt = self.length(self.prompts.is_some(), layout.prompt, &row.prompt);
+        let output = self.length(self.outputs.is_some(), layout.output, &row.output);
+        self.empty_answers += usize::from(output == Some(0));
+        // After a fault nothing is returned, so the columns need not stay in step.
+        self.times.extend(time);
+        if let Some(prompts) = &mut self.prompts {
+            prompts.extend(prompt);
+        }
+        if let Some(outputs) = &mut self.outputs {
+            outputs.extend(output);
+        }
+    }
+
+    /// A length of a row. Either all rows have it, or none.
+    fn length(&mut self, expected: bool, column: &str, cell: &Cell<'_>) -> Option<u32> {
+        if expected {
+            return self.keep(cell.tokens(column));
+        }
+        if let Cell::Text(place) = cell {
+            let message = format!("the first row has no `{column}`");
+            let help = Some("give it in all rows or in none".to_owned());
+            self.fault(place.span.clone(), message, "this row has one", help);
+        }
+        None
+    }
+
+    /// The value, or its fault noted.
+    fn keep<T>(&mut self, value: Result<T, cells::Fault>) -> Option<T> {
+        match value {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                self.fault(fault.span, fault.message, fault.label, fault.help);
+                None
+            }
+        }
+    }
+
+    fn finish(mut self, text: &str) -> Result<TraceFile, Vec<Diagnostic>> {
+        if self.rows == 0 && self.faults.is_empty() {
+            let help = "write a header with `time_s`, then one row per arrival".to_owned();
+            let end = text.len();
+            self.fault(
+                end..end,
+                "the trace has no rows".into(),
+                "ends here",
+                Some(help),
+            );
+        }
+        self.faults.sort_by_key(|fault| fault.span.start);
+        if self.faults_beyond > 0 {
+            self.faults.push(Diagnostic {
+                file: self.file.to_owned(),
+                span: self.beyond_at,
+                message: format!("{} more faults in this file", self.faults_beyond),
+                label: "the next one".to_owned(),
+                help: None,
+            });
+        }
+        let Some(layout) = self.layout.filter(|_| self.faults.is_empty()) else {
+            return Err(self.faults);
+        };
+        if self.empty_answers > 0 {
+            self.warnings.push(format!(
+                "{} of {} rows have 0 `{}`: they are played with 1",
+                self.empty_answers, self.rows, layout.output
+            ));
+        }
+        let first = self.times.first().copied().unwrap_or(0);
+        let zero = if layout.relative { first } else { 0 };
+        let since = |time: &i128| Instant(u64::try_from(time - zero).unwrap_or(u64::MAX));
+        Ok(TraceFile {
+            layout: layout.name,
+            times: self.times.iter().map(since).collect(),
+            prompt_tokens: self.prompts,
+            output_tokens: self.outputs,
+            warnings: self.warnings,
+        })
+    }
+}
