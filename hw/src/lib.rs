@@ -10,4 +10,5 @@ pub mod engine;
 pub mod mock;
 pub mod registry;
 pub mod rig;
+mod tickets;
 mod worker;

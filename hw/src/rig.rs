@@ -18,7 +18,6 @@
 //! more work; the scheduler learns [`Input::Fail`] and sends its work elsewhere or refuses it. The trace
 //! holds that input, and [`Outcome::failures`] the reason.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -28,17 +27,16 @@ use sim::dispatch::{Completion, Effect, Input, Task};
 use sim::drive::Executor;
 use sim::spec::model::StageKind;
 use sim::time::{Duration, Instant};
-use sim::workload::{Arrival, Workload};
+use sim::workload::Workload;
 use sim::world::{EngineId, LaneId, StreamId, World};
 
 use crate::cancel::{CancelToken, Signal};
 use crate::clock::Clock;
 pub use crate::clock::Pace;
-use crate::engine::{Done, Engine, EngineError, Item, Notice, Order, Owner};
+use crate::engine::{Done, Engine, EngineError, Notice, Order};
+use crate::tickets::Tickets;
 use crate::worker::{Mailbox, Message, Report, Worker};
 
-/// Ticket of a task that the executor has no ticket for: an answer that joins the history.
-const NO_TICKET: u32 = u32::MAX;
 /// A task and a wake-up may be under way to a lane at once.
 const MESSAGES: usize = 2;
 
@@ -160,14 +158,6 @@ pub struct Outcome {
     pub stuck: Vec<LaneId>,
 }
 
-/// A frame or query in the system.
-#[derive(Clone, Debug)]
-struct Held {
-    item: Item,
-    noise: u64,
-    tokens: Vec<u32>,
-}
-
 /// A task on its lane.
 #[derive(Clone, Copy, Debug)]
 struct Running {
@@ -198,15 +188,6 @@ impl Lane {
     }
 }
 
-/// Answers of one stream that have not joined its context yet.
-#[derive(Clone, Debug, Default)]
-struct Joins {
-    /// Query and tokens, in order of completion.
-    waiting: VecDeque<(u32, u32)>,
-    /// The version that is being made, and of what.
-    current: Option<(u32, Item)>,
-}
-
 /// Real engines under the scheduler.
 #[derive(Debug)]
 pub struct Rig<'w> {
@@ -218,9 +199,7 @@ pub struct Rig<'w> {
     lanes: Vec<Lane>,
     mailboxes: Vec<Arc<Mailbox>>,
     reports: Receiver<Report>,
-    tickets: Vec<Held>,
-    free: Vec<u32>,
-    joins: Vec<Joins>,
+    tickets: Tickets<'w>,
     /// Time of the last input.
     last: Instant,
     outcome: Outcome,
@@ -258,9 +237,7 @@ impl<'w> Rig<'w> {
             lanes: Vec::with_capacity(engines.len()),
             mailboxes: world.engines.iter().map(|_| Arc::default()).collect(),
             reports,
-            tickets: Vec::new(),
-            free: Vec::new(),
-            joins: vec![Joins::default(); world.streams.len()],
+            tickets: Tickets::new(world),
             last: Instant::ZERO,
             outcome: Outcome::default(),
         };
@@ -473,67 +450,6 @@ impl<'w> Rig<'w> {
         }
     }
 
-    fn admit(&mut self, item: Item, noise: u64) -> u32 {
-        let held = Held {
-            item,
-            noise,
-            tokens: Vec::new(),
-        };
-        if let Some(ticket) = self.free.pop() {
-            self.tickets[ticket as usize] = held;
-            ticket
-        } else {
-            self.tickets.push(held);
-            self.tickets.len() as u32 - 1
-        }
-    }
-
-    fn arrive(&mut self, arrival: Arrival) -> Input {
-        match arrival {
-            Arrival::Frame {
-                stream,
-                index,
-                tokens,
-                noise,
-            } => {
-                let ticket = self.admit(Item::Frame { index, tokens }, noise);
-                Input::Frame {
-                    ticket,
-                    stream,
-                    index,
-                    tokens,
-                }
-            }
-            Arrival::Query {
-                stream,
-                index,
-                prompt,
-                output,
-                predicted,
-                max_output,
-                deadline,
-                noise,
-            } => {
-                let index = index as u32;
-                let item = Item::Query {
-                    index,
-                    prompt,
-                    output,
-                };
-                let ticket = self.admit(item, noise);
-                Input::Query {
-                    ticket,
-                    stream,
-                    index,
-                    prompt,
-                    predicted,
-                    max_output,
-                    deadline,
-                }
-            }
-        }
-    }
-
     fn end(&mut self, index: usize, outcome: Result<Done, EngineError>) -> Input {
         let id = LaneId(index as u8);
         let lane = &mut self.lanes[index];
@@ -554,12 +470,11 @@ impl<'w> Rig<'w> {
 
     fn finish(&mut self, lane: LaneId, order: &Order, done: &Done) -> Input {
         let generates = matches!(order.kind, StageKind::QueryPrefill | StageKind::Decode);
-        if generates && let Some(held) = self.tickets.get_mut(order.task.ticket as usize) {
-            if order.kind == StageKind::QueryPrefill {
-                // It may have begun once before, on a lane that failed.
-                held.tokens.clear();
-            }
-            held.tokens.extend_from_slice(&done.tokens);
+        if generates {
+            // It may have begun once before, on a lane that failed.
+            let anew = order.kind == StageKind::QueryPrefill;
+            self.tickets
+                .generated(order.task.ticket, anew, &done.tokens);
         }
         Input::Finish {
             lane,
@@ -589,64 +504,8 @@ impl<'w> Rig<'w> {
         Input::Fail { lane: id }
     }
 
-    fn order(&mut self, task: &Task) -> Order {
-        let kind = self.world.stages[task.stage.0 as usize].kind;
-        let (item, noise) = if task.ticket == NO_TICKET {
-            let tokens = (kind == StageKind::Ingest).then_some(task.size);
-            // As simulated: the noise of an answer that joins is its version's.
-            let noise = (u64::from(task.stream.0) << 32) | u64::from(task.version);
-            (self.joining(task.stream, task.version, tokens), noise)
-        } else {
-            let held = &self.tickets[task.ticket as usize];
-            (held.item, held.noise)
-        };
-        let is_query = matches!(item, Item::Query { .. });
-        let alone = !self.world.modes.context_reuse || kind == StageKind::Decode;
-        Order {
-            task: *task,
-            kind,
-            item,
-            reads: if is_query {
-                task.version
-            } else {
-                task.version.saturating_sub(1)
-            },
-            owner: if is_query && alone {
-                Owner::Request(task.ticket)
-            } else {
-                Owner::Stream(task.stream)
-            },
-            noise,
-        }
-    }
-
-    /// The answer that makes `version`: the oldest that has not joined. An answer that the context has
-    /// no room for never joins; the tokens of the ingest tell.
-    fn joining(&mut self, stream: StreamId, version: u32, tokens: Option<u32>) -> Item {
-        let joins = &mut self.joins[stream.0 as usize];
-        loop {
-            let fits = |item: Item| match (item, tokens) {
-                (Item::Answer { tokens: own, .. }, Some(tokens)) => own == tokens,
-                _ => true,
-            };
-            if let Some((made, item)) = joins.current
-                && made == version
-                && fits(item)
-            {
-                return item;
-            }
-            let Some((query, tokens)) = joins.waiting.pop_front() else {
-                unreachable!(
-                    "version {version} of stream {} is no one's answer",
-                    stream.0
-                )
-            };
-            joins.current = Some((version, Item::Answer { query, tokens }));
-        }
-    }
-
     fn send(&mut self, now: Instant, id: LaneId, task: &Task) {
-        let order = self.order(task);
+        let order = self.tickets.order(task);
         let deadline = now.max(self.clock.now()) + self.task_deadline;
         let lane = &mut self.lanes[id.0 as usize];
         debug_assert!(lane.running.is_none(), "INV-3: lane {} is busy", id.0);
@@ -691,8 +550,7 @@ impl<'w> Rig<'w> {
 
     /// A frame or query is over.
     fn over(&mut self, stream: StreamId, ticket: u32) {
-        let item = self.tickets[ticket as usize].item;
-        self.free.push(ticket);
+        let item = self.tickets.free(ticket);
         self.post(
             None,
             Notice::Ended {
@@ -751,7 +609,7 @@ impl Executor for Rig<'_> {
                     Happened::Arrival => {
                         self.outcome.arrivals.add(late);
                         let (_, arrival) = self.workload.pop()?;
-                        self.arrive(arrival)
+                        self.tickets.arrive(arrival)
                     }
                     Happened::Deadline(index) => {
                         let order = self.lanes[index].running.map(|running| running.order);
@@ -775,11 +633,8 @@ impl Executor for Rig<'_> {
                 ..
             } => {
                 let item = match ticket {
-                    Some(ticket) => {
-                        self.free.push(ticket);
-                        self.tickets[ticket as usize].item
-                    }
-                    None => self.joining(stream, version, None),
+                    Some(ticket) => self.tickets.free(ticket),
+                    None => self.tickets.joining(stream, version, None),
                 };
                 self.post(
                     None,
@@ -794,14 +649,7 @@ impl Executor for Rig<'_> {
                 self.post(Some(engine), Notice::Evicted { stream });
             }
             Effect::Complete(done) => {
-                if let Item::Query { index, .. } = self.tickets[done.ticket as usize].item
-                    && self.world.answers_join_history
-                {
-                    self.joins[done.stream.0 as usize]
-                        .waiting
-                        .push_back((index, done.prompt + done.output));
-                }
-                let tokens = std::mem::take(&mut self.tickets[done.ticket as usize].tokens);
+                let tokens = self.tickets.answered(&done);
                 self.outcome.answers.push(Answer {
                     completion: done,
                     tokens,
