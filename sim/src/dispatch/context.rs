@@ -222,7 +222,7 @@ impl StreamState {
         version
     }
 
-    /// Whether a resident holds all of `version`.
+    /// Whether a resident holds all of `version`, seen at a glance; [`Self::missing`] looks closer.
     #[inline]
     pub(crate) fn covers(&self, resident: &Resident, version: u32) -> bool {
         resident.present && resident.version >= version && resident.low <= self.item(version).low
@@ -235,20 +235,24 @@ impl StreamState {
         if !resident.present {
             return whole;
         }
-        let mut missing = 0;
-        if resident.low > item.low {
-            // Frames that left the window before this reader came.
-            let gone = resident.low.min(version);
-            missing += self
-                .item(gone)
-                .total
-                .saturating_sub(self.item(item.low).total);
-        }
-        if resident.version < version {
-            let from = resident.version.max(item.low);
-            missing += item.total - self.item(from).total;
-        }
-        missing.min(whole)
+        // Tokens of the items after `from` and up to `to`.
+        let between = |from: u32, to: u32| {
+            if from < to {
+                self.item(to).total - self.item(from).total
+            } else {
+                0
+            }
+        };
+        let sinks = match keep {
+            Keep::Sinks { first, .. } => first,
+            Keep::All | Keep::Window { .. } => 0,
+        };
+        let held_sinks = sinks.min(resident.version);
+        let low = item.low.max(held_sinks);
+        // Sinks that it never had, frames that left its window, and what came after it.
+        between(held_sinks, sinks.min(item.low))
+            + between(low, resident.low.min(version))
+            + between(resident.version.max(low), version)
     }
 
     /// Takes back the items after `version`, which will never be published.
@@ -486,9 +490,10 @@ impl State<'_> {
                 resident.low = resident.low.min(low);
             }
             resident.version = version;
-        } else {
+        } else if version > resident.low {
             resident.low = resident.low.min(low);
         }
+        // Else the version is older than anything that stays: its reader alone has it, while it reads.
         resident.used = now;
     }
 

@@ -368,7 +368,7 @@ impl Dispatcher<'_> {
             .believed_load(engine, task.stage, n, task.context.into())
     }
 
-    /// INV-1 of contexts: a request's stages read exactly the version that it is bound to.
+    /// INV-5: a request's stages read exactly the version that it is bound to.
     fn check_version(&self, id: JobId, position: u8, engine: EngineId) {
         let job = self.state.job(id);
         if job.class != Class::Query
@@ -380,12 +380,13 @@ impl Dispatcher<'_> {
         let stream = self.state.stream(job.stream);
         assert!(
             job.version <= stream.published,
-            "INV-1: an unpublished version would be read"
+            "INV-5: an unpublished version would be read"
         );
         let resident = self.state.resident(engine, job.stream);
+        let gone_for_others = resident.present && job.version <= resident.low;
         assert!(
-            stream.covers(resident, job.version),
-            "INV-1: the bound version is not resident"
+            gone_for_others || stream.missing(resident, job.version, self.state.world.keep) == 0,
+            "INV-5: the bound version is not resident"
         );
     }
 
