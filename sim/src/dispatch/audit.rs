@@ -148,7 +148,12 @@ impl Dispatcher<'_> {
                 ));
             }
             let gone = |id: JobId| state.job(id).free;
-            if lane.queue.iter().chain(&lane.held).any(|item| gone(item.job)) {
+            if lane
+                .queue
+                .iter()
+                .chain(&lane.held)
+                .any(|item| gone(item.job))
+            {
                 faults.push(format!("lane {index} has a part of a job that ended"));
             }
             if lane.failed && (lane.held.is_some() || !lane.queue.is_empty()) {
@@ -165,7 +170,7 @@ impl Dispatcher<'_> {
 
     fn audit_streams(&self, faults: &mut Vec<String>) {
         let state = &self.state;
-        let jobs = || state.jobs.iter().filter(|job| !job.free);
+        let jobs = || state.jobs.iter().filter(|job| !job.free && !job.gone);
         let queries = jobs().filter(|job| job.class == Class::Query).count();
         if queries != state.requests as usize {
             faults.push(format!(
@@ -183,7 +188,11 @@ impl Dispatcher<'_> {
             let ingesting = self.held().filter(|(_, item)| ingests(item)).count();
             let placed = state.lanes.iter().flat_map(|lane| &lane.queue);
             let ready = placed.filter(|item| answers(item)).count()
-                + state.ready.iter().filter(|r| state.job(r.job).stream == id).count();
+                + state
+                    .ready
+                    .iter()
+                    .filter(|r| state.job(r.job).stream == id)
+                    .count();
             let frames = jobs()
                 .filter(|job| job.class == Class::Frame && job.stream == id)
                 .count();

@@ -263,7 +263,7 @@ impl<'w> Dispatcher<'w> {
         if context > world.model.max_context_tokens.into() {
             return effects.push(refuse(Reason::ContextTooLong));
         }
-        if world.modes.context_reuse && self.state.ingest_lanes == 0 {
+        if !self.frames_can_run() {
             return effects.push(refuse(Reason::EngineFailed));
         }
         if world.modes.context_reuse && !self.ever_fits(self.state.ingest_lanes, held) {
@@ -314,6 +314,20 @@ impl<'w> Dispatcher<'w> {
         let id = self.state.insert(job);
         self.issue(id, now);
         self.await_version(id, now, effects);
+    }
+
+    /// Whether every stage that the modes ask of a frame has a lane left.
+    fn frames_can_run(&self) -> bool {
+        let modes = &self.state.world.modes;
+        let graph = &self.state.world.frame_graph;
+        (0..graph.stages.len() as u8).all(|position| {
+            let needed = if graph.is_bound(position) {
+                modes.context_reuse
+            } else {
+                modes.context_reuse || modes.embedding_cache
+            };
+            !needed || self.state.stage_lanes[graph.stages[position as usize].0 as usize] != 0
+        })
     }
 
     /// Places every free stage whose predecessors have ended.
@@ -556,7 +570,7 @@ impl<'w> Dispatcher<'w> {
             .state
             .jobs
             .iter()
-            .filter(|job| !job.free && job.stream == id && job.class == Class::Query)
+            .filter(|job| !job.free && !job.gone && job.stream == id && job.class == Class::Query)
             .map(|job| {
                 if job.version == UNBOUND {
                     stream.published
@@ -595,6 +609,55 @@ impl<'w> Dispatcher<'w> {
             reason,
         });
         self.state.requests -= 1;
+        self.withdraw(id);
+    }
+
+    /// Takes a job that will not be served out of every queue. Its slot is free once no lane runs a
+    /// part of it.
+    fn withdraw(&mut self, id: JobId) {
+        let stream = self.state.job(id).stream;
+        for index in 0..self.state.lanes.len() {
+            let lane = LaneId(index as u8);
+            let mut at = 0;
+            while at < self.state.lane(lane).queue.len() {
+                let item = self.state.lane(lane).queue[at];
+                if item.job == id {
+                    self.dequeue(lane, at);
+                    if item.query && item.part == Part::Bound {
+                        self.state.stream_mut(stream).ready_answers -= 1;
+                    }
+                } else {
+                    at += 1;
+                }
+            }
+        }
+        self.state.stream_mut(stream).waiting.retain(|&w| w != id);
+        if let Some(at) = self.state.ready.iter().position(|ready| ready.job == id) {
+            self.state.ready.remove(at);
+            self.state.stream_mut(stream).ready_answers -= 1;
+        }
+        self.state.job_mut(id).gone = true;
+        self.forget_if_idle(id);
+    }
+
+    /// Frees the slot of a job that is gone, once no lane runs a part of it.
+    fn forget_if_idle(&mut self, id: JobId) {
+        for index in 0..self.state.lanes.len() {
+            let lane = LaneId(index as u8);
+            let state = self.state.lane(lane);
+            let Some(held) = state.held.filter(|held| held.job == id) else {
+                continue;
+            };
+            if state.running {
+                return;
+            }
+            self.release_lane(lane, held);
+        }
+        let job = self.state.job_mut(id);
+        let bytes = std::mem::take(&mut job.rebuilt_bytes);
+        if let Some(engine) = job.rebuilt_on.take() {
+            self.state.take_kv(engine, bytes);
+        }
         self.state.remove(id);
     }
 
@@ -603,7 +666,7 @@ impl<'w> Dispatcher<'w> {
         for index in 0..self.state.jobs.len() as u32 {
             let id = JobId(index);
             let job = self.state.job(id);
-            if job.free {
+            if job.free || job.gone {
                 continue;
             }
             match job.class {
@@ -617,18 +680,14 @@ impl<'w> Dispatcher<'w> {
                         arrived: job.arrived,
                         reason: Reason::Unserved,
                     });
-                    self.state.remove(id);
+                    self.withdraw(id);
                 }
-                Class::Join => self.state.remove(id),
+                Class::Join => self.withdraw(id),
             }
         }
-        self.state.ready.clear();
         for stream in &mut self.state.streams {
             stream.pending.clear();
-            stream.waiting.clear();
-        }
-        for lane in &mut self.state.lanes {
-            lane.queue.clear();
+            stream.pending_frames = 0;
         }
     }
 
@@ -731,6 +790,7 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         newest_frame: None,
         frames_behind: 0,
         output: 0,
+        gone: false,
         free: false,
     }
 }

@@ -63,7 +63,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    fn dequeue(&mut self, lane: LaneId, at: usize) {
+    pub(super) fn dequeue(&mut self, lane: LaneId, at: usize) {
         let state = self.state.lane_mut(lane);
         let removed = if at == 0 {
             state.queue.pop_front()
@@ -319,6 +319,10 @@ impl Dispatcher<'_> {
         let world = self.state.world;
         let engine = world.engine_of(lane);
         let id = held.job;
+        if self.state.job(id).gone {
+            self.part_ended = true;
+            return self.forget_if_idle(id);
+        }
         let Some((step, stage)) = self.state.next_step(id, held.part) else {
             return self.end_part(lane, held, now, effects);
         };
@@ -593,23 +597,29 @@ impl Dispatcher<'_> {
         let engine = self.state.world.engine_of(lane);
         let state = self.state.lane_mut(lane);
         state.failed = true;
-        let held = state.held.take();
+        let held = state.held;
         let (running, stage) = (state.running, state.stage);
         state.running = false;
-        state.backlog = 0;
-        state.backlog_queries = 0;
-        let queued = std::mem::take(&mut state.queue);
         if running {
             self.state.exclusive_running &=
                 !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
         }
         self.find_able_lanes();
         if let Some(item) = held {
-            self.state.lanes_busy -= 1;
-            self.undo(item, engine, now);
-            self.reroute(item, now, effects);
+            self.release_lane(lane, item);
+            if self.state.job(item.job).gone {
+                self.forget_if_idle(item.job);
+            } else {
+                self.reroute(item, now, effects);
+            }
         }
-        for item in queued {
+        // What a rerouted job takes with it leaves the queue too.
+        while let Some(&item) = self.state.lane(lane).queue.front() {
+            self.dequeue(lane, 0);
+            if item.query && item.part == Part::Bound {
+                let stream = self.state.job(item.job).stream;
+                self.state.stream_mut(stream).ready_answers -= 1;
+            }
             self.reroute(item, now, effects);
         }
         if !self.state.lanes.iter().enumerate().any(|(index, other)| {
@@ -619,8 +629,13 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Gives back what a part that will not end had reserved.
-    fn undo(&mut self, item: Item, engine: EngineId, now: Instant) {
+    /// Takes a lane from a part that will not end, and gives back what the part had reserved.
+    pub(super) fn release_lane(&mut self, lane: LaneId, item: Item) {
+        let state = self.state.lane_mut(lane);
+        state.held = None;
+        state.step = Step::Blocked;
+        self.state.lanes_busy -= 1;
+        let (engine, now) = (self.state.world.engine_of(lane), self.state.now);
         let job = self.state.job(item.job);
         let (stream, class, plan) = (job.stream, job.class, job.plan);
         match item.part {
@@ -642,7 +657,6 @@ impl Dispatcher<'_> {
                     self.state.unpin(EngineId(plan.source), stream, now);
                 }
                 if class == Class::Query {
-                    self.state.stream_mut(stream).ready_answers += 1;
                     self.release_answer(item.job, engine, now);
                 } else {
                     self.state.unpin(engine, stream, now);
@@ -668,20 +682,17 @@ impl Dispatcher<'_> {
                 self.state.job_mut(id).issued &= !(1 << position);
                 let stage = graph.stages[position as usize];
                 if self.state.stage_lanes[stage.0 as usize] == 0 {
-                    self.lose(id, effects);
+                    self.lose(id, Reason::EngineFailed, effects);
                 } else {
                     self.issue(id, now);
                 }
             }
             Part::Rebuild => self.make_ready(id, now, effects),
-            Part::Bound if class == Class::Query => {
-                self.state.stream_mut(stream).ready_answers -= 1;
-                self.make_ready(id, now, effects);
-            }
+            Part::Bound if class == Class::Query => self.make_ready(id, now, effects),
             Part::Bound => {
                 self.state.job_mut(id).issued &= !(1 << graph.bound_at);
                 if self.state.ingest_lanes == 0 {
-                    self.lose(id, effects);
+                    self.lose(id, Reason::EngineFailed, effects);
                 } else {
                     self.advance_stream(stream, now, effects);
                 }
@@ -690,23 +701,32 @@ impl Dispatcher<'_> {
     }
 
     /// A job that no lane can serve any more. A lost frame takes the later frames of its stream and
-    /// the queries that wait for them with it: their contexts cannot be built.
-    fn lose(&mut self, id: JobId, effects: &mut Effects) {
+    /// the queries that read them with it: their contexts cannot be built.
+    fn lose(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
         let job = self.state.job(id);
-        let (class, stream) = (job.class, job.stream);
+        let (class, stream, version) = (job.class, job.stream, job.version);
         if class == Class::Query {
-            return self.refuse_query(id, Reason::EngineFailed, effects);
+            return self.refuse_query(id, reason, effects);
         }
-        let published = self.state.stream(stream).published;
-        let waiting = std::mem::take(&mut self.state.stream_mut(stream).waiting);
-        for query in waiting {
-            self.refuse_query(query, Reason::EngineFailed, effects);
-        }
-        let pending = std::mem::take(&mut self.state.stream_mut(stream).pending);
-        for frame in pending {
-            for lane in &mut self.state.lanes {
-                lane.queue.retain(|item| item.job != frame);
+        for index in 0..self.state.jobs.len() as u32 {
+            let query = JobId(index);
+            let job = self.state.job(query);
+            let reads = job.class == Class::Query && job.stream == stream && !job.free && !job.gone;
+            if reads && job.version != UNBOUND && job.version >= version {
+                self.refuse_query(query, reason, effects);
             }
+        }
+        let mut lost = self.state.stream(stream).pending.len();
+        while lost > 0
+            && self
+                .state
+                .job(self.state.stream(stream).pending[lost - 1])
+                .version
+                >= version
+        {
+            lost -= 1;
+        }
+        for frame in self.state.stream_mut(stream).pending.split_off(lost) {
             let job = self.state.job(frame);
             if job.class == Class::Frame {
                 effects.push(Effect::Refuse {
@@ -715,14 +735,13 @@ impl Dispatcher<'_> {
                     index: job.index,
                     query: false,
                     arrived: job.arrived,
-                    reason: Reason::EngineFailed,
+                    reason,
                 });
+                self.state.stream_mut(stream).pending_frames -= 1;
             }
-            self.state.remove(frame);
+            self.withdraw(frame);
         }
-        let lost = self.state.stream_mut(stream);
-        lost.pending_frames = 0;
-        lost.forget_after(published);
+        self.state.stream_mut(stream).forget_after(version - 1);
     }
 
     /// The KV of a dead engine is gone.

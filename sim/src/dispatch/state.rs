@@ -69,6 +69,8 @@ pub(crate) struct Job {
     pub(crate) newest_frame: Option<Instant>,
     pub(crate) frames_behind: u32,
     pub(crate) output: u32,
+    /// It was refused while a lane ran a part of it; the slot is free once that ends.
+    pub(crate) gone: bool,
     /// The slot is on the free list.
     pub(crate) free: bool,
 }
