@@ -263,7 +263,7 @@ impl<'w> Dispatcher<'w> {
         if context > world.model.max_context_tokens.into() {
             return effects.push(refuse(Reason::ContextTooLong));
         }
-        if !self.frames_can_run() {
+        if !self.stages_have_lanes(Class::Frame, 0) {
             return effects.push(refuse(Reason::EngineFailed));
         }
         if world.modes.context_reuse && !self.ever_fits(self.state.ingest_lanes, held) {
@@ -286,14 +286,23 @@ impl<'w> Dispatcher<'w> {
 
     fn on_query(&mut self, now: Instant, mut job: Job, effects: &mut Effects) {
         let world = self.state.world;
-        if self.state.requests >= world.max_requests {
+        let refused = if self.state.requests >= world.max_requests {
+            Some(Reason::QueueFull)
+        } else if self.state.lanes.iter().any(|lane| lane.failed)
+            && !self.stages_have_lanes(Class::Query, 0)
+        {
+            Some(Reason::EngineFailed)
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
             return effects.push(Effect::Refuse {
                 ticket: job.ticket,
                 stream: job.stream,
                 index: job.index,
                 query: true,
                 arrived: now,
-                reason: Reason::QueueFull,
+                reason,
             });
         }
         let stream = self.state.stream(job.stream);
@@ -316,17 +325,29 @@ impl<'w> Dispatcher<'w> {
         self.await_version(id, now, effects);
     }
 
-    /// Whether every stage that the modes ask of a frame has a lane left.
-    fn frames_can_run(&self) -> bool {
-        let modes = &self.state.world.modes;
-        let graph = &self.state.world.frame_graph;
+    /// Whether every stage of a job that has not ended has a lane left.
+    fn can_run(&self, id: JobId) -> bool {
+        let job = self.state.job(id);
+        self.stages_have_lanes(job.class, job.done)
+    }
+
+    /// Whether every stage that the modes ask of a job, but for those in `done`, has a lane left.
+    fn stages_have_lanes(&self, class: Class, done: u32) -> bool {
+        let world = self.state.world;
+        let modes = &world.modes;
+        let graph = match class {
+            Class::Query => &world.query_graph,
+            Class::Frame | Class::Join => &world.frame_graph,
+        };
         (0..graph.stages.len() as u8).all(|position| {
-            let needed = if graph.is_bound(position) {
-                modes.context_reuse
-            } else {
-                modes.context_reuse || modes.embedding_cache
+            let needed = match class {
+                Class::Query => true,
+                _ if graph.is_bound(position) => modes.context_reuse,
+                Class::Frame => modes.context_reuse || modes.embedding_cache,
+                Class::Join => false,
             };
-            !needed || self.state.stage_lanes[graph.stages[position as usize].0 as usize] != 0
+            let lanes = self.state.stage_lanes[graph.stages[position as usize].0 as usize];
+            !needed || done & (1 << position) != 0 || lanes != 0
         })
     }
 

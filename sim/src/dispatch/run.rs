@@ -609,8 +609,15 @@ impl Dispatcher<'_> {
             self.release_lane(lane, item);
             if self.state.job(item.job).gone {
                 self.forget_if_idle(item.job);
-            } else {
+            } else if self.can_run(item.job) {
                 self.reroute(item, now, effects);
+            }
+        }
+        for index in 0..self.state.jobs.len() as u32 {
+            let id = JobId(index);
+            let job = self.state.job(id);
+            if !job.free && !job.gone && !self.can_run(id) {
+                self.lose(id, Reason::EngineFailed, effects);
             }
         }
         // What a rerouted job takes with it leaves the queue too.
@@ -680,22 +687,13 @@ impl Dispatcher<'_> {
         match item.part {
             Part::Free(position) => {
                 self.state.job_mut(id).issued &= !(1 << position);
-                let stage = graph.stages[position as usize];
-                if self.state.stage_lanes[stage.0 as usize] == 0 {
-                    self.lose(id, Reason::EngineFailed, effects);
-                } else {
-                    self.issue(id, now);
-                }
+                self.issue(id, now);
             }
             Part::Rebuild => self.make_ready(id, now, effects),
             Part::Bound if class == Class::Query => self.make_ready(id, now, effects),
             Part::Bound => {
                 self.state.job_mut(id).issued &= !(1 << graph.bound_at);
-                if self.state.ingest_lanes == 0 {
-                    self.lose(id, Reason::EngineFailed, effects);
-                } else {
-                    self.advance_stream(stream, now, effects);
-                }
+                self.advance_stream(stream, now, effects);
             }
         }
     }
