@@ -307,7 +307,8 @@ impl State<'_> {
         for index in 0..self.world.engines.len() {
             let source = EngineId(index as u8);
             let held = self.resident(source, stream);
-            if source == engine || !held.present || held.low > context.item(version).low {
+            let dead = self.dead_engines & (1 << index) != 0;
+            if source == engine || dead || !held.present || held.low > context.item(version).low {
                 continue;
             }
             let rest = context.missing(held, version, keep);
@@ -500,11 +501,18 @@ impl State<'_> {
     /// Drops one pin; the last one lets a window slide.
     pub(crate) fn unpin(&mut self, engine: EngineId, stream: StreamId, now: Instant) {
         let keep = self.world.keep;
+        let dead = self.dead_engines & (1 << engine.0) != 0;
         let resident = self.resident_mut(engine, stream);
         debug_assert!(resident.pins > 0, "INV-5: unpinned twice");
         resident.pins -= 1;
         resident.used = now;
         if resident.pins > 0 {
+            return;
+        }
+        if dead {
+            let bytes = self.kv_bytes(self.resident(engine, stream).tokens);
+            self.take_kv(engine, bytes);
+            *self.resident_mut(engine, stream) = Resident::default();
             return;
         }
         if keep == Keep::All && resident.present {

@@ -117,6 +117,7 @@ impl<'w> Dispatcher<'w> {
             answers_running: 0,
             lanes_busy: 0,
             exclusive_running: 0,
+            dead_engines: 0,
             memo: SlowdownMemo::new(),
             services: ServiceMemo::new(),
             now: Instant::ZERO,
@@ -167,6 +168,7 @@ impl<'w> Dispatcher<'w> {
         state.answers_running = 0;
         state.lanes_busy = 0;
         state.exclusive_running = 0;
+        state.dead_engines = 0;
         self.policy.reset();
         self.find_able_lanes();
     }

@@ -742,8 +742,20 @@ impl Dispatcher<'_> {
         self.state.stream_mut(stream).forget_after(version - 1);
     }
 
-    /// The KV of a dead engine is gone.
+    /// The KV of a dead engine is gone, once what is being copied from it has ended.
     fn lose_engine(&mut self, engine: EngineId) {
+        self.state.dead_engines |= 1 << engine.0;
+        for index in 0..self.state.jobs.len() as u32 {
+            let id = JobId(index);
+            let reads = self.state.lanes.iter().flat_map(|lane| lane.held);
+            let job = self.state.job(id);
+            if job.rebuilt_on == Some(engine) && !reads.into_iter().any(|held| held.job == id) {
+                let job = self.state.job_mut(id);
+                job.rebuilt_on = None;
+                let bytes = std::mem::take(&mut job.rebuilt_bytes);
+                self.state.take_kv(engine, bytes);
+            }
+        }
         for index in 0..self.state.streams.len() {
             let stream = StreamId(index as u16);
             let resident = *self.state.resident(engine, stream);

@@ -194,6 +194,8 @@ pub(crate) struct State<'w> {
     pub(crate) answers_running: u32,
     pub(crate) lanes_busy: u32,
     pub(crate) exclusive_running: u32,
+    /// Engines without a lane in service, as bits.
+    pub(crate) dead_engines: u8,
     pub(crate) memo: SlowdownMemo,
     pub(crate) services: ServiceMemo,
     /// Time of the input being handled.
@@ -294,4 +296,4 @@ pub(crate) fn lanes_of(mask: u16) -> Lanes {
     Lanes(mask)
 }
 
-const _: () = assert!(LANES_MAX <= u16::BITS as usize);
+const _: () = assert!(LANES_MAX <= u16::BITS as usize && ENGINES_MAX <= u8::BITS as usize);
