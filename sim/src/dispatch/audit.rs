@@ -41,7 +41,10 @@ impl Dispatcher<'_> {
     fn held(&self) -> impl Iterator<Item = (EngineId, Item)> {
         let world = self.state.world;
         let lanes = world.lanes.iter().zip(&self.state.lanes);
-        lanes.filter_map(|(lane, state)| Some((lane.engine, state.held?)))
+        lanes.flat_map(|(lane, state)| {
+            let parts = state.held.into_iter().chain(state.paused);
+            parts.map(|part| (lane.engine, part))
+        })
     }
 
     fn audit_memory(&self, faults: &mut Vec<String>) {

@@ -83,6 +83,7 @@ impl<'w> Dispatcher<'w> {
         let lane = LaneState {
             queue: VecDeque::with_capacity(64),
             held: None,
+            paused: None,
             step: Step::Blocked,
             stage: StageId(0),
             running: false,
@@ -144,6 +145,7 @@ impl<'w> Dispatcher<'w> {
         for lane in &mut state.lanes {
             lane.queue.clear();
             lane.held = None;
+            lane.paused = None;
             lane.step = Step::Blocked;
             lane.running = false;
             lane.backlog = 0;
@@ -458,7 +460,6 @@ impl<'w> Dispatcher<'w> {
     /// Queues a part on a lane: queries before frames, in order of placement within each.
     fn enqueue(&mut self, id: JobId, part: Part, lane: LaneId) {
         let item = self.state.item(id, part, lane);
-        self.state.job_mut(id).lane = lane;
         let lane = self.state.lane_mut(lane);
         lane.backlog += item.estimate;
         if item.query {
@@ -668,13 +669,16 @@ impl<'w> Dispatcher<'w> {
         for index in 0..self.state.lanes.len() {
             let lane = LaneId(index as u8);
             let state = self.state.lane(lane);
-            let Some(held) = state.held.filter(|held| held.job == id) else {
-                continue;
-            };
-            if state.running {
-                return;
+            if state.held.is_some_and(|held| held.job == id) {
+                if state.running {
+                    return;
+                }
+                self.release_lane(lane);
             }
-            self.release_lane(lane, held);
+            if let Some(paused) = self.state.lane(lane).paused.filter(|part| part.job == id) {
+                self.state.lane_mut(lane).paused = None;
+                self.give_back(lane, paused);
+            }
         }
         let job = self.state.job_mut(id);
         let bytes = std::mem::take(&mut job.rebuilt_bytes);

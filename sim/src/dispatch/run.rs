@@ -24,7 +24,11 @@ impl Dispatcher<'_> {
                 if !state.running {
                     self.step(lane, held, now, effects);
                 }
-                if self.state.lane(lane).held.is_some() {
+                let state = self.state.lane(lane);
+                if state.held.is_some() {
+                    if !state.running && !state.queue.is_empty() {
+                        self.start_meanwhile(lane, now, effects);
+                    }
                     continue;
                 }
             }
@@ -32,6 +36,27 @@ impl Dispatcher<'_> {
                 continue;
             }
             self.start_queued(lane, now, effects);
+        }
+    }
+
+    /// While the part that holds a lane waits for a stage of its request, the lane runs such stages:
+    /// else two requests could wait for each other, or one for itself.
+    fn start_meanwhile(&mut self, lane: LaneId, now: Instant, effects: &mut Effects) {
+        let state = self.state.lane(lane);
+        let Some(held) = state.held.filter(|&held| self.state.awaits_stage(held)) else {
+            return;
+        };
+        let runs = |item: &Item| item.query && matches!(item.part, Part::Free(_));
+        if state.paused.is_some() || self.state.serial && self.state.anything_runs() {
+            return;
+        }
+        if let Some(at) = state.queue.iter().position(runs) {
+            let item = state.queue[at];
+            self.dequeue(lane, at);
+            let state = self.state.lane_mut(lane);
+            state.paused = Some(held);
+            state.held = Some(item);
+            self.step(lane, item, now, effects);
         }
     }
 
@@ -479,10 +504,7 @@ impl Dispatcher<'_> {
 
     /// The part that held a lane is over.
     fn end_part(&mut self, lane: LaneId, held: Item, now: Instant, effects: &mut Effects) {
-        let state = self.state.lane_mut(lane);
-        state.held = None;
-        state.step = Step::Blocked;
-        self.state.lanes_busy -= 1;
+        self.let_go(lane);
         self.part_ended = true;
         let id = held.job;
         let engine = self.state.world.engine_of(lane);
@@ -597,7 +619,6 @@ impl Dispatcher<'_> {
         let engine = self.state.world.engine_of(lane);
         let state = self.state.lane_mut(lane);
         state.failed = true;
-        let held = state.held;
         let (running, stage) = (state.running, state.stage);
         state.running = false;
         if running {
@@ -605,8 +626,8 @@ impl Dispatcher<'_> {
                 !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
         }
         self.find_able_lanes();
-        if let Some(item) = held {
-            self.release_lane(lane, item);
+        while let Some(item) = self.state.lane(lane).held {
+            self.release_lane(lane);
             if self.state.job(item.job).gone {
                 self.forget_if_idle(item.job);
             } else if self.can_run(item.job) {
@@ -636,12 +657,26 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Takes a lane from a part that will not end, and gives back what the part had reserved.
-    pub(super) fn release_lane(&mut self, lane: LaneId, item: Item) {
+    /// The part that holds a lane leaves it to the one that it had paused, if any.
+    fn let_go(&mut self, lane: LaneId) {
         let state = self.state.lane_mut(lane);
-        state.held = None;
+        state.held = state.paused.take();
         state.step = Step::Blocked;
-        self.state.lanes_busy -= 1;
+        if state.held.is_none() {
+            self.state.lanes_busy -= 1;
+        }
+    }
+
+    /// Takes a lane from a part that will not end, and gives back what the part had reserved.
+    pub(super) fn release_lane(&mut self, lane: LaneId) {
+        if let Some(held) = self.state.lane(lane).held {
+            self.let_go(lane);
+            self.give_back(lane, held);
+        }
+    }
+
+    /// Gives back what a part that will not end had reserved.
+    pub(super) fn give_back(&mut self, lane: LaneId, item: Item) {
         let (engine, now) = (self.state.world.engine_of(lane), self.state.now);
         let job = self.state.job(item.job);
         let (stream, class, plan) = (job.stream, job.class, job.plan);
@@ -778,7 +813,9 @@ impl State<'_> {
     /// Whether the modes let a part take a lane now.
     fn may_hold(&self, item: Item) -> bool {
         if self.serial && self.lanes_busy > 0 {
-            return false;
+            // A part that waits for a stage of its request lets that stage run.
+            let stage = item.query && matches!(item.part, Part::Free(_));
+            return stage && !self.anything_runs();
         }
         let modes = &self.world.modes;
         let job = self.job(item.job);
@@ -791,6 +828,22 @@ impl State<'_> {
             true
         } else {
             modes.ingest_during_generation || (stream.answering == 0 && stream.ready_answers == 0)
+        }
+    }
+
+    fn anything_runs(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.running)
+    }
+
+    /// Whether a part's next stage waits for another stage of its request.
+    fn awaits_stage(&self, item: Item) -> bool {
+        match self.next_step(item.job, item.part) {
+            Some((Step::Stage(position), _)) => {
+                let job = self.job(item.job);
+                self.graph(item.job).after[position as usize] & !job.done != 0
+                    && job.class != Class::Join
+            }
+            _ => false,
         }
     }
 

@@ -145,6 +145,8 @@ pub(crate) struct LaneState {
     pub(crate) queue: VecDeque<Item>,
     /// The part that holds the lane.
     pub(crate) held: Option<Item>,
+    /// The part that gave the lane up for a stage that a request waits for, and gets it back after.
+    pub(crate) paused: Option<Item>,
     pub(crate) step: Step,
     /// Stage that runs, for exclusion and contention; meaningful while `running`.
     pub(crate) stage: StageId,
