@@ -166,6 +166,8 @@ impl State<'_> {
 
     #[inline]
     fn believed_at(&self, engine: EngineId, stage: StageId, n: f64, context: f64) -> Option<At> {
+        // A belief in a stage that the engine cannot run is of no use.
+        self.world.costs.get(engine, stage)?;
         Some(self.believed().get(engine, stage)?.alone.at(n, context))
     }
 
