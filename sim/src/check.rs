@@ -300,8 +300,16 @@ impl Sink for Check<'_> {
                         done.index, done.stream.0
                     ));
                 }
-                if self.world.answers_join_history {
+                if let Some(version) = done.joins {
                     let tokens = done.prompt + done.output;
+                    let asked = self.world.answers_join_history;
+                    let books = self.books(done.stream);
+                    if !asked || version as usize != books.digests.len() {
+                        self.violate(format!(
+                            "INV-5: the answer to query {} of stream {} joins out of order",
+                            done.index, done.stream.0
+                        ));
+                    }
                     let books = self.books(done.stream);
                     let digest = books.digests[books.digests.len() - 1];
                     books

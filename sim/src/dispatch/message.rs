@@ -167,6 +167,9 @@ pub struct Completion {
     pub newest_frame: Option<Instant>,
     /// Frames that had arrived, but which the version lacks, when the answer started.
     pub frames_behind: u32,
+    /// Version that it makes by joining its stream's context; `None`: answers do not join, or this one
+    /// finds the context full.
+    pub joins: Option<u32>,
     /// Whether it ended after its deadline.
     pub late: bool,
     /// Digest of the version and the query: equal to the serial run's, or the scheduler is wrong.

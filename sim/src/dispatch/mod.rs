@@ -455,7 +455,7 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// Whether a context of `tokens` fits an empty engine behind one of `lanes`.
-    fn ever_fits(&self, lanes: u16, tokens: u64) -> bool {
+    pub(crate) fn ever_fits(&self, lanes: u16, tokens: u64) -> bool {
         let bytes = self.state.kv_bytes(tokens);
         if bytes <= self.state.fits_everywhere {
             return lanes != 0;

@@ -664,6 +664,7 @@ impl Dispatcher<'_> {
         let world = self.state.world;
         let job = self.state.job(id).clone();
         let version_digest = self.state.stream(job.stream).item(job.version).digest;
+        let joins = world.answers_join_history && self.can_join(&job);
         effects.push(Effect::Complete(Completion {
             ticket: job.ticket,
             stream: job.stream,
@@ -678,27 +679,31 @@ impl Dispatcher<'_> {
             first_token: job.first_token,
             newest_frame: job.newest_frame,
             frames_behind: job.frames_behind,
+            joins: joins.then_some(self.state.stream(job.stream).accepted + 1),
             late: job.deadline.is_some_and(|deadline| now > deadline),
             digest: answer_digest(version_digest, job.index, job.prompt),
         }));
         self.state.requests -= 1;
         self.state.remove(id);
-        if world.answers_join_history {
+        if joins {
             self.join(&job, now, effects);
         }
+    }
+
+    /// Whether an answer still fits its stream's context, in length and in memory.
+    fn can_join(&self, answered: &Job) -> bool {
+        let world = self.state.world;
+        let stream = self.state.stream(answered.stream);
+        let tokens = stream.tokens(stream.accepted, world.keep)
+            + u64::from(answered.prompt + answered.output);
+        tokens <= world.model.max_context_tokens.into()
+            && (!world.modes.context_reuse || self.ever_fits(self.state.ingest_lanes, tokens))
     }
 
     /// The answer becomes the next item of its stream's context.
     fn join(&mut self, answered: &Job, now: Instant, effects: &mut Effects) {
         let keep = self.state.world.keep;
         let tokens = answered.prompt + answered.output;
-        let stream = self.state.stream_mut(answered.stream);
-        let fits =
-            stream.tokens_with(tokens, keep) <= self.state.world.model.max_context_tokens.into();
-        if !fits {
-            // The context is full: later queries are refused as too long, and say so.
-            return;
-        }
         let stream = self.state.stream_mut(answered.stream);
         let version = stream.accept(None, tokens, answer_item(answered.index, tokens), keep);
         let id = self.state.insert(Job {
