@@ -300,7 +300,7 @@ impl Sink for Check<'_> {
                         done.index, done.stream.0
                     ));
                 }
-                if self.world.answers_join_history {
+                if done.joins {
                     let tokens = done.prompt + done.output;
                     let books = self.books(done.stream);
                     let digest = books.digests[books.digests.len() - 1];
@@ -316,6 +316,11 @@ impl Sink for Check<'_> {
                 query,
                 ..
             } => self.refused(stream, index, query),
+            Effect::Abandon { stream, after } => {
+                let books = self.books(stream);
+                books.items.truncate(after as usize);
+                books.digests.truncate(after as usize + 1);
+            }
             Effect::Evict { .. } => {}
         }
     }

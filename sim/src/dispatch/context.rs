@@ -509,7 +509,7 @@ impl State<'_> {
             if real != counted {
                 self.recount(engine, stream, real, counted);
             }
-            return;
+            return self.drop_if_dead(engine, stream);
         }
         let mut slid = *resident;
         let context = self.stream(stream);
@@ -519,6 +519,7 @@ impl State<'_> {
         let (real, counted) = (context.resident_tokens(&slid, keep), slid.tokens);
         self.resident_mut(engine, stream).low = slid.low;
         self.recount(engine, stream, real, counted);
+        self.drop_if_dead(engine, stream);
     }
 
     fn recount(&mut self, engine: EngineId, stream: StreamId, real: u64, counted: u64) {

@@ -330,10 +330,10 @@ impl State<'_> {
         let tokens = self.context_tokens(job.stream, version) as u32;
         match job.rebuilt_on {
             Some(source) if source == engine => 0,
-            Some(source) => self
+            Some(source) if !self.is_dead(source) => self
                 .import_time(source, engine, tokens)
                 .unwrap_or_else(|| self.rebuild_time(engine, tokens, 0)),
-            None => self.encode_time(job, version, engine) + self.rebuild_time(engine, tokens, 0),
+            _ => self.encode_time(job, version, engine) + self.rebuild_time(engine, tokens, 0),
         }
     }
 

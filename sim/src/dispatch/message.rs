@@ -99,6 +99,13 @@ pub enum Effect {
         /// Tokens that leave.
         tokens: u32,
     },
+    /// No version of a stream after this one will be published: no lane can build it.
+    Abandon {
+        /// The stream.
+        stream: StreamId,
+        /// Its last version.
+        after: u32,
+    },
     /// A request is answered.
     Complete(Completion),
     /// A frame or a query will not be served.
@@ -169,6 +176,8 @@ pub struct Completion {
     pub frames_behind: u32,
     /// Whether it ended after its deadline.
     pub late: bool,
+    /// Whether query and answer become the next item of the stream's context.
+    pub joins: bool,
     /// Digest of the version and the query: equal to the serial run's, or the scheduler is wrong.
     pub digest: u64,
 }

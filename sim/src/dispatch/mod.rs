@@ -11,6 +11,7 @@
 
 mod context;
 mod estimate;
+mod fail;
 mod message;
 pub mod policy;
 mod run;
@@ -109,6 +110,7 @@ impl<'w> Dispatcher<'w> {
             stage_lanes: [0; STAGES_MAX],
             answer_lanes: 0,
             ingest_lanes: 0,
+            dead_engines: 0,
             rebuild_lane: None,
             transfer: policy.transfer().unwrap_or(world.modes.state_transfer),
             serial: policy.serial(),
@@ -166,6 +168,7 @@ impl<'w> Dispatcher<'w> {
         state.answers_running = 0;
         state.lanes_busy = 0;
         state.exclusive_running = 0;
+        state.dead_engines = 0;
         self.policy.reset();
         self.find_able_lanes();
     }
@@ -262,7 +265,10 @@ impl<'w> Dispatcher<'w> {
         if context > world.model.max_context_tokens.into() {
             return effects.push(refuse(Reason::ContextTooLong));
         }
-        if world.modes.context_reuse && self.state.ingest_lanes == 0 {
+        if !self
+            .state
+            .lanes_for_all(&world.frame_graph, world.modes.context_reuse)
+        {
             return effects.push(refuse(Reason::EngineFailed));
         }
         if world.modes.context_reuse && !self.ever_fits(self.state.ingest_lanes, held) {
@@ -285,14 +291,21 @@ impl<'w> Dispatcher<'w> {
 
     fn on_query(&mut self, now: Instant, mut job: Job, effects: &mut Effects) {
         let world = self.state.world;
-        if self.state.requests >= world.max_requests {
+        let reason = if self.state.requests >= world.max_requests {
+            Some(Reason::QueueFull)
+        } else if !self.state.lanes_for_all(&world.query_graph, true) {
+            Some(Reason::EngineFailed)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
             return effects.push(Effect::Refuse {
                 ticket: job.ticket,
                 stream: job.stream,
                 index: job.index,
                 query: true,
                 arrived: now,
-                reason: Reason::QueueFull,
+                reason,
             });
         }
         let stream = self.state.stream(job.stream);
@@ -730,6 +743,7 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         newest_frame: None,
         frames_behind: 0,
         output: 0,
+        lost: false,
         free: false,
     }
 }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::contention::Load;
 use crate::spec::model::StageKind;
+use crate::spec::scenario::Keep;
 use crate::time::{Duration, Instant};
 use crate::world::{EngineId, LaneId, StageId, StreamId};
 
@@ -319,7 +320,8 @@ impl Dispatcher<'_> {
         let world = self.state.world;
         let engine = world.engine_of(lane);
         let id = held.job;
-        let Some((step, stage)) = self.state.next_step(id, held.part) else {
+        let next = self.state.next_step(id, held.part);
+        let Some((step, stage)) = next.filter(|_| !self.state.job(id).lost) else {
             return self.end_part(lane, held, now, effects);
         };
         let groups = world.exclusive[engine.0 as usize][stage.0 as usize];
@@ -481,6 +483,9 @@ impl Dispatcher<'_> {
         self.part_ended = true;
         let id = held.job;
         let engine = self.state.world.engine_of(lane);
+        if self.state.job(id).lost {
+            return self.end_lost(held, engine, now);
+        }
         match held.part {
             Part::Free(_) => {
                 self.issue(id, now);
@@ -519,7 +524,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    fn release_answer(&mut self, id: JobId, engine: EngineId, now: Instant) {
+    pub(super) fn release_answer(&mut self, id: JobId, engine: EngineId, now: Instant) {
         let job = self.state.job_mut(id);
         let stream = job.stream;
         let private = std::mem::take(&mut job.private_bytes);
@@ -539,6 +544,7 @@ impl Dispatcher<'_> {
     fn complete(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
         let world = self.state.world;
         let job = self.state.job(id).clone();
+        let joins = world.answers_join_history && self.may_join(&job);
         let version_digest = self.state.stream(job.stream).item(job.version).digest;
         effects.push(Effect::Complete(Completion {
             ticket: job.ticket,
@@ -555,26 +561,39 @@ impl Dispatcher<'_> {
             newest_frame: job.newest_frame,
             frames_behind: job.frames_behind,
             late: job.deadline.is_some_and(|deadline| now > deadline),
+            joins,
             digest: answer_digest(version_digest, job.index, job.prompt),
         }));
         self.state.requests -= 1;
         self.state.remove(id);
-        if world.answers_join_history {
+        if joins {
             self.join(&job, now, effects);
         }
+    }
+
+    /// Whether an answer can become an item of its stream's context: once the longest context is
+    /// reached, or no lane ingests any more, it cannot, and the completion says so.
+    fn may_join(&self, answered: &Job) -> bool {
+        let world = self.state.world;
+        let tokens = answered.prompt + answered.output;
+        let context = self
+            .state
+            .stream(answered.stream)
+            .tokens_with(tokens, world.keep);
+        let held = context
+            + if world.keep == Keep::All {
+                0
+            } else {
+                u64::from(tokens)
+            };
+        context <= world.model.max_context_tokens.into()
+            && (!world.modes.context_reuse || self.ever_fits(self.state.ingest_lanes, held))
     }
 
     /// The answer becomes the next item of its stream's context.
     fn join(&mut self, answered: &Job, now: Instant, effects: &mut Effects) {
         let keep = self.state.world.keep;
         let tokens = answered.prompt + answered.output;
-        let stream = self.state.stream_mut(answered.stream);
-        let fits =
-            stream.tokens_with(tokens, keep) <= self.state.world.model.max_context_tokens.into();
-        if !fits {
-            // The context is full: later queries are refused as too long, and say so.
-            return;
-        }
         let stream = self.state.stream_mut(answered.stream);
         let version = stream.accept(None, tokens, answer_item(answered.index, tokens), keep);
         let id = self.state.insert(Job {
@@ -585,156 +604,6 @@ impl Dispatcher<'_> {
         });
         self.state.stream_mut(answered.stream).pending.push_back(id);
         self.advance_stream(answered.stream, now, effects);
-    }
-
-    /// A lane is out of service: what it ran or held goes to other lanes, or is refused.
-    pub(super) fn on_fail(&mut self, now: Instant, lane: LaneId, effects: &mut Effects) {
-        let engine = self.state.world.engine_of(lane);
-        let state = self.state.lane_mut(lane);
-        state.failed = true;
-        let held = state.held.take();
-        let (running, stage) = (state.running, state.stage);
-        state.running = false;
-        state.backlog = 0;
-        state.backlog_queries = 0;
-        let queued = std::mem::take(&mut state.queue);
-        if running {
-            self.state.exclusive_running &=
-                !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
-        }
-        self.find_able_lanes();
-        if let Some(item) = held {
-            self.state.lanes_busy -= 1;
-            self.undo(item, engine, now);
-            self.reroute(item, now, effects);
-        }
-        for item in queued {
-            self.reroute(item, now, effects);
-        }
-        if !self.state.lanes.iter().enumerate().any(|(index, other)| {
-            !other.failed && self.state.world.engine_of(LaneId(index as u8)) == engine
-        }) {
-            self.lose_engine(engine);
-        }
-    }
-
-    /// Gives back what a part that will not end had reserved.
-    fn undo(&mut self, item: Item, engine: EngineId, now: Instant) {
-        let job = self.state.job(item.job);
-        let (stream, class, plan) = (job.stream, job.class, job.plan);
-        match item.part {
-            Part::Free(_) => {
-                if class != Class::Query {
-                    self.state.stream_mut(stream).ingesting -= 1;
-                }
-                return;
-            }
-            Part::Rebuild => {
-                let job = self.state.job_mut(item.job);
-                let bytes = std::mem::take(&mut job.rebuilt_bytes);
-                job.rebuilt_on = None;
-                self.state.take_kv(engine, bytes);
-                self.state.stream_mut(stream).ingesting -= 1;
-            }
-            Part::Bound => {
-                if plan.source_pinned {
-                    self.state.unpin(EngineId(plan.source), stream, now);
-                }
-                if class == Class::Query {
-                    self.state.stream_mut(stream).ready_answers += 1;
-                    self.release_answer(item.job, engine, now);
-                } else {
-                    self.state.unpin(engine, stream, now);
-                    self.state.stream_mut(stream).ingesting -= 1;
-                }
-            }
-        }
-        let graph = self.state.graph(item.job);
-        let job = self.state.job_mut(item.job);
-        job.plan = Plan::default();
-        job.rebuilt_on = None;
-        job.done &= !(1 << graph.bound_at | 1 << graph.bound_end);
-        job.output = 0;
-    }
-
-    fn reroute(&mut self, item: Item, now: Instant, effects: &mut Effects) {
-        let id = item.job;
-        let graph = self.state.graph(id);
-        let class = self.state.job(id).class;
-        let stream = self.state.job(id).stream;
-        match item.part {
-            Part::Free(position) => {
-                self.state.job_mut(id).issued &= !(1 << position);
-                let stage = graph.stages[position as usize];
-                if self.state.stage_lanes[stage.0 as usize] == 0 {
-                    self.lose(id, effects);
-                } else {
-                    self.issue(id, now);
-                }
-            }
-            Part::Rebuild => self.make_ready(id, now, effects),
-            Part::Bound if class == Class::Query => {
-                self.state.stream_mut(stream).ready_answers -= 1;
-                self.make_ready(id, now, effects);
-            }
-            Part::Bound => {
-                self.state.job_mut(id).issued &= !(1 << graph.bound_at);
-                if self.state.ingest_lanes == 0 {
-                    self.lose(id, effects);
-                } else {
-                    self.advance_stream(stream, now, effects);
-                }
-            }
-        }
-    }
-
-    /// A job that no lane can serve any more. A lost frame takes the later frames of its stream and
-    /// the queries that wait for them with it: their contexts cannot be built.
-    fn lose(&mut self, id: JobId, effects: &mut Effects) {
-        let job = self.state.job(id);
-        let (class, stream) = (job.class, job.stream);
-        if class == Class::Query {
-            return self.refuse_query(id, Reason::EngineFailed, effects);
-        }
-        let published = self.state.stream(stream).published;
-        let waiting = std::mem::take(&mut self.state.stream_mut(stream).waiting);
-        for query in waiting {
-            self.refuse_query(query, Reason::EngineFailed, effects);
-        }
-        let pending = std::mem::take(&mut self.state.stream_mut(stream).pending);
-        for frame in pending {
-            for lane in &mut self.state.lanes {
-                lane.queue.retain(|item| item.job != frame);
-            }
-            let job = self.state.job(frame);
-            if job.class == Class::Frame {
-                effects.push(Effect::Refuse {
-                    ticket: job.ticket,
-                    stream,
-                    index: job.index,
-                    query: false,
-                    arrived: job.arrived,
-                    reason: Reason::EngineFailed,
-                });
-            }
-            self.state.remove(frame);
-        }
-        let lost = self.state.stream_mut(stream);
-        lost.pending_frames = 0;
-        lost.forget_after(published);
-    }
-
-    /// The KV of a dead engine is gone.
-    fn lose_engine(&mut self, engine: EngineId) {
-        for index in 0..self.state.streams.len() {
-            let stream = StreamId(index as u16);
-            let resident = *self.state.resident(engine, stream);
-            if resident.pins == 0 {
-                self.state
-                    .take_kv(engine, self.state.kv_bytes(resident.tokens));
-                *self.state.resident_mut(engine, stream) = super::Resident::default();
-            }
-        }
     }
 }
 

@@ -69,6 +69,8 @@ pub(crate) struct Job {
     pub(crate) newest_frame: Option<Instant>,
     pub(crate) frames_behind: u32,
     pub(crate) output: u32,
+    /// Its context can never hold it: it ends with the part that a lane still runs.
+    pub(crate) lost: bool,
     /// The slot is on the free list.
     pub(crate) free: bool,
 }
@@ -183,6 +185,8 @@ pub(crate) struct State<'w> {
     /// Lanes that may answer and that may ingest.
     pub(crate) answer_lanes: u16,
     pub(crate) ingest_lanes: u16,
+    /// Engines whose lanes have all failed, as bits.
+    pub(crate) dead_engines: u8,
     /// Lane that rebuilds contexts when reuse is off and ingestion has a lane of its own.
     pub(crate) rebuild_lane: Option<LaneId>,
     pub(crate) transfer: StateTransfer,
