@@ -1,7 +1,6 @@
 //! Lanes over time, coloured by the kind of stage.
 
 use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use sim::dispatch::{Effect, Input};
 use sim::drive::Sink;
@@ -13,7 +12,7 @@ use super::{DrawError, failed};
 use crate::number::short;
 
 /// Most slices that are drawn; a plot of more could not be read.
-const SLICES_MAX: usize = 2000;
+const SLICES_MAX: usize = 300;
 /// Height of a lane, pixels.
 const LANE: u32 = 48;
 const WIDTH: u32 = 1200;
@@ -55,6 +54,11 @@ impl Slices {
             list: Vec::new(),
             dropped: 0,
         }
+    }
+
+    /// How many are drawn.
+    pub fn drawn(&self) -> usize {
+        self.list.len()
     }
 
     fn stop(&mut self, now: Instant, lane: LaneId) {
@@ -132,6 +136,7 @@ fn draw<'a>(root: &Area<'a>, world: &World, slices: &Slices) -> DrawResult<'a> {
         .disable_y_mesh()
         .disable_y_axis()
         .x_desc("time, s")
+        .label_style(("sans-serif", 15))
         .light_line_style(TRANSPARENT)
         .draw()?;
     let plane = chart.plotting_area();
@@ -151,7 +156,6 @@ fn draw<'a>(root: &Area<'a>, world: &World, slices: &Slices) -> DrawResult<'a> {
         ))?;
     }
     legend(root, slices)?;
-    let _: &Cartesian2d<RangedCoordf64, RangedCoordf64> = plane.as_coord_spec();
     Ok(())
 }
 
