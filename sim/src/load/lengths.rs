@@ -3,7 +3,7 @@
 use super::document::Place;
 use super::streams::Reader;
 use crate::spec::scenario::{Length, LengthDistribution, Queries};
-use crate::workload::LengthPlan;
+use crate::workload::{LengthPlan, mean_length};
 
 impl Reader<'_> {
     /// The lengths under `key`, or those `listed` in a trace.
@@ -16,7 +16,12 @@ impl Reader<'_> {
     ) -> Option<LengthPlan> {
         let at = place.key(key);
         match (raw, listed) {
-            (None, Some(listed)) => Some(LengthPlan::Listed(listed)),
+            (None, Some(mut listed)) => {
+                for tokens in &mut listed {
+                    *tokens = (*tokens).max(1);
+                }
+                Some(LengthPlan::Listed(listed))
+            }
             (Some(_), Some(_)) => {
                 self.faults.push(at.key_fault(
                     format!("`{key}` beside a trace that has it"),
@@ -85,7 +90,7 @@ impl Reader<'_> {
         output: Option<&LengthPlan>,
     ) -> Option<u32> {
         let output = output?;
-        let mean = mean(output);
+        let mean = mean_length(output);
         if let Some(most) = raw.max_output_tokens {
             if f64::from(most) < mean {
                 self.faults.push(place.key("max_output_tokens").fault(
@@ -116,18 +121,6 @@ impl Reader<'_> {
                 );
                 None
             }
-        }
-    }
-}
-
-/// Mean length before any cut.
-fn mean(length: &LengthPlan) -> f64 {
-    match length {
-        LengthPlan::Fixed(tokens) => f64::from(*tokens),
-        LengthPlan::Uniform(low, high) => f64::midpoint(f64::from(*low), f64::from(*high)),
-        LengthPlan::LogNormal { mean, .. } | LengthPlan::Geometric { mean } => *mean,
-        LengthPlan::Empirical(tokens) | LengthPlan::Listed(tokens) => {
-            tokens.iter().map(|&t| f64::from(t)).sum::<f64>() / tokens.len().max(1) as f64
         }
     }
 }

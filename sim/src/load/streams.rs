@@ -2,6 +2,7 @@
 
 use super::document::Place;
 use super::file::File;
+use super::trace::Traces;
 use super::{names, suggest};
 use crate::diag::Diagnostic;
 use crate::spec::scenario::{Arrivals, FrameClock, Frames, Queries, ScenarioFile};
@@ -14,6 +15,7 @@ const STREAMS_MAX: usize = 1 << 16;
 /// Checks the streams and lists them by name, copies written out.
 pub(super) fn lower(
     file: &File<ScenarioFile>,
+    traces: &Traces,
     visual_tokens: u32,
     faults: &mut Vec<Diagnostic>,
 ) -> Vec<StreamPlan> {
@@ -51,6 +53,7 @@ pub(super) fn lower(
         }
         let mut reader = Reader {
             horizon: raw.run.horizon_s,
+            traces,
             name: &stream.name,
             faults,
         };
@@ -109,6 +112,7 @@ pub(super) fn lower(
 /// Reads one stream.
 pub(super) struct Reader<'r> {
     horizon: Option<f64>,
+    traces: &'r Traces,
     pub(super) name: &'r str,
     pub(super) faults: &'r mut Vec<Diagnostic>,
 }
@@ -132,8 +136,10 @@ impl Reader<'_> {
             }
             FrameClock::Trace { file } => {
                 self.no_start(place, "trace");
-                let times = self.trace(&clock_place.key("trace").key("file"), file)?;
-                Some(FrameTimes::Listed(times.at))
+                // A trace that is not there has its own fault.
+                let trace = self.traces.get(file)?;
+                self.check_count(place, raw.count, trace.times.len());
+                Some(FrameTimes::Listed(trace.times.clone()))
             }
         };
         Some(FramePlan {
@@ -188,10 +194,11 @@ impl Reader<'_> {
             }),
             Arrivals::Trace { file } => {
                 self.no_start(place, "trace");
-                let trace = self.trace(&arrivals_place.key("trace").key("file"), file)?;
-                listed_prompt = trace.prompt_tokens;
-                listed_output = trace.output_tokens;
-                Some(QueryTimes::Listed(trace.at))
+                let trace = self.traces.get(file)?;
+                self.check_count(place, raw.count, trace.times.len());
+                listed_prompt.clone_from(&trace.prompt_tokens);
+                listed_output.clone_from(&trace.output_tokens);
+                Some(QueryTimes::Listed(trace.times.clone()))
             }
         };
         let prompt = self.length(
@@ -254,6 +261,19 @@ impl Reader<'_> {
         }
     }
 
+    /// A count must not ask for more than there is.
+    fn check_count(&mut self, place: &Place<'_>, count: Option<u64>, listed: usize) {
+        if count.is_some_and(|count| count > listed as u64) {
+            self.faults.push(place.key("count").fault(
+                format!(
+                    "`count` is more than the {} listed",
+                    suggest::counted(listed, "time")
+                ),
+                "has no effect",
+            ));
+        }
+    }
+
     fn times(
         &mut self,
         place: &Place<'_>,
@@ -266,17 +286,7 @@ impl Reader<'_> {
             self.faults
                 .push(place.fault(format!("{} is empty", place.quoted()), "needs a time"));
         }
-        if let Some(count) = count
-            && count > times.len() as u64
-        {
-            self.faults.push(source.key("count").fault(
-                format!(
-                    "`count` is more than the {} listed",
-                    suggest::counted(times.len(), "time")
-                ),
-                "has no effect",
-            ));
-        }
+        self.check_count(source, count, times.len());
         for (index, time) in times.iter().enumerate() {
             let at = place.index(index);
             if !(0.0..=1e9).contains(time) {

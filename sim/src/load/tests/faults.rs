@@ -3,6 +3,10 @@
 //! Cases are in `faults/*.txt`: a name, edits (`file: old ==> new`, or `file: + text` at the end, with
 //! `\n` for a line break), and the expected faults or warnings after `>`. `UPDATE_FAULTS=1 cargo test -p
 //! crossinfer-sim faults` writes what is reported; read the difference.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "expected text is kept in files, which these tests read and refresh"
+)]
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

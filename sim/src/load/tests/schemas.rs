@@ -1,4 +1,8 @@
 //! The schemas that editors use, and that what passes them can be read.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "expected text is kept in files, which these tests read and refresh"
+)]
 
 use std::path::PathBuf;
 
