@@ -117,7 +117,7 @@ impl<'w, W: Write> Requests<'w, W> {
         row[2] = secs(arrived.0);
         row[14] = prompt.map_or_else(String::new, |prompt| prompt.to_string());
         row[17] = (arrived < self.world.warm_up).to_string();
-        row[18] = reason.name().to_owned();
+        reason.name().clone_into(&mut row[18]);
         self.write(row);
     }
 }

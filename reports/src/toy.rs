@@ -74,7 +74,7 @@ origin = "bench"
 [engines.cpu.stages]
 encode = { fixed_s = 0.5, bytes = 1e8 }
 ingest = { per_token_s = 0.002, bytes = 1e9 }
-query_prefill = { per_token_s = 0.002, bytes = 1e9 }
+query_prefill = { per_token_s = 0.002, bytes = 1e8 }
 decode = { per_token_s = 0.05, bytes_per_token = 5e8, measured_tokens = [1, 40] }
 import = { fixed_s = 0.001, gbps = 5, bytes_per_token = 2 }
 export = { fixed_s = 0.001, gbps = 5, bytes_per_token = 2 }
@@ -82,7 +82,7 @@ export = { fixed_s = 0.001, gbps = 5, bytes_per_token = 2 }
 [engines.npu.stages]
 encode = { fixed_s = 0.1, bytes = 1e8 }
 ingest = { per_token_s = 0.001, bytes = 1e9 }
-query_prefill = { per_token_s = 0.001, bytes = 1e9 }
+query_prefill = { per_token_s = 0.001, bytes = 1e8 }
 decode = { per_token_s = 0.08, bytes_per_token = 5e8 }
 import = { fixed_s = 0.001, gbps = 5, bytes_per_token = 2 }
 export = { fixed_s = 0.001, gbps = 5, bytes_per_token = 2 }

@@ -1,5 +1,7 @@
 //! Lanes over time, coloured by the kind of stage.
 
+use std::fmt::Write as _;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use sim::dispatch::{Effect, Input};
@@ -115,7 +117,8 @@ fn draw<'a>(root: &Area<'a>, world: &World, slices: &Slices) -> DrawResult<'a> {
         .max(1e-9);
     let mut caption = format!("{}: first replication", world.title);
     if slices.dropped > 0 {
-        caption += &format!(
+        _ = write!(
+            caption,
             ", first {} s ({} of {} stages)",
             short(end),
             slices.list.len(),
@@ -174,7 +177,7 @@ fn colour(kind: StageKind) -> RGBColor {
 /// Kinds that occur, below the plot.
 fn legend<'a>(root: &Area<'a>, slices: &Slices) -> DrawResult<'a> {
     let (_, height) = root.dim_in_pixel();
-    let y = height as i32 - 28;
+    let y = height.cast_signed() - 28;
     let mut x = 100;
     for (kind, name, colour) in KINDS {
         if !slices.list.iter().any(|(.., seen)| *seen == kind) {
@@ -182,7 +185,7 @@ fn legend<'a>(root: &Area<'a>, slices: &Slices) -> DrawResult<'a> {
         }
         root.draw(&Rectangle::new([(x, y), (x + 14, y + 14)], colour.filled()))?;
         root.draw(&Text::new(name, (x + 20, y), ("sans-serif", 14)))?;
-        x += 40 + 8 * name.len() as i32;
+        x += 40 + 8 * (name.len() as u32).cast_signed();
     }
     Ok(())
 }
