@@ -399,10 +399,24 @@ mod tests {
         );
     }
 
+    /// Six digits of every number: the last ones are no result.
+    fn rounded(value: &mut Value) {
+        match value {
+            Value::Number(number) if number.is_f64() => {
+                let digits = format!("{:.5e}", number.as_f64().unwrap_or(f64::NAN));
+                *value = digits.parse::<f64>().unwrap_or(f64::NAN).into();
+            }
+            Value::Array(list) => list.iter_mut().for_each(rounded),
+            Value::Object(object) => object.values_mut().for_each(rounded),
+            _ => {}
+        }
+    }
+
     #[test]
     fn the_document_of_a_small_run() {
-        let text = format!("{:#}", document(4));
-        let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
-        insta::assert_snapshot!(text.replace(&version, "\"version\": \"[VERSION]\""));
+        let mut document = document(4);
+        rounded(&mut document);
+        document["tool"]["version"] = "[VERSION]".into();
+        insta::assert_snapshot!(format!("{document:#}"));
     }
 }
