@@ -73,7 +73,7 @@ pub(crate) struct Resident {
     pub(crate) used: Instant,
 }
 
-/// One step of a hash chain (SplitMix64's finaliser over the sum).
+/// One step of a hash chain (`SplitMix64`'s finaliser over the sum).
 #[inline]
 pub(crate) fn chain(digest: u64, item: u64) -> u64 {
     let mut z = digest

@@ -482,7 +482,7 @@ impl State<'_> {
             }
             let overlap = (left as f64).min(beside);
             let delay = overlap * (1.0 - without[index + 1] / with[index + 1]);
-            let behind = 1 + self.lane(id).queue.iter().filter(|item| item.query).count();
+            let behind = 1 + self.lane(id).queries.len();
             estimate.harm += (delay * behind as f64) as u64;
         }
         estimate

@@ -21,7 +21,8 @@ impl Dispatcher<'_> {
         state.running = false;
         state.backlog = 0;
         state.backlog_queries = 0;
-        let queued = std::mem::take(&mut state.queue);
+        let queries = std::mem::take(&mut state.queries);
+        let frames = std::mem::take(&mut state.frames);
         if running {
             self.state.exclusive_running &= !world.exclusive[engine.0 as usize][stage.0 as usize];
         }
@@ -46,7 +47,7 @@ impl Dispatcher<'_> {
                 self.lose_frames(StreamId(index), effects);
             }
         }
-        for item in held.into_iter().chain(queued) {
+        for item in held.into_iter().chain(queries).chain(frames) {
             let job = self.state.job(item.job);
             if !job.free && !job.lost {
                 self.reroute(item, now, effects);
@@ -241,16 +242,15 @@ impl State<'_> {
     /// Takes every queued part of a job off its lane.
     fn unqueue(&mut self, id: JobId) {
         for lane in &mut self.lanes {
-            let (mut all, mut queries) = (0, 0);
-            lane.queue.retain(|item| {
-                if item.job == id {
-                    all += item.estimate;
-                    queries += if item.query { item.estimate } else { 0 };
-                }
-                item.job != id
-            });
-            lane.backlog -= all;
-            lane.backlog_queries -= queries;
+            for query in [true, false] {
+                let mut gone = 0;
+                lane.queue_mut(query).retain(|item| {
+                    gone += if item.job == id { item.estimate } else { 0 };
+                    item.job != id
+                });
+                lane.backlog -= gone;
+                lane.backlog_queries -= if query { gone } else { 0 };
+            }
         }
     }
 }

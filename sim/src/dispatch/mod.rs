@@ -81,7 +81,8 @@ impl<'w> Dispatcher<'w> {
     /// A scheduler with a policy that the caller wrote.
     pub fn with_policy(world: &'w World, policy: Box<dyn Policy>) -> Self {
         let lane = LaneState {
-            queue: VecDeque::with_capacity(64),
+            queries: VecDeque::with_capacity(64),
+            frames: VecDeque::with_capacity(64),
             held: None,
             step: Step::Blocked,
             stage: StageId(0),
@@ -142,7 +143,8 @@ impl<'w> Dispatcher<'w> {
         state.free_jobs.clear();
         state.ready.clear();
         for lane in &mut state.lanes {
-            lane.queue.clear();
+            lane.queries.clear();
+            lane.frames.clear();
             lane.held = None;
             lane.step = Step::Blocked;
             lane.running = false;
@@ -438,15 +440,8 @@ impl<'w> Dispatcher<'w> {
         lane.backlog += item.estimate;
         if item.query {
             lane.backlog_queries += item.estimate;
-            let at = lane
-                .queue
-                .iter()
-                .rposition(|other| other.query)
-                .map_or(0, |last| last + 1);
-            lane.queue.insert(at, item);
-        } else {
-            lane.queue.push_back(item);
         }
+        lane.queue_mut(item.query).push_back(item);
     }
 
     /// Asks the policy about every ready request, in order of rank.
@@ -640,7 +635,8 @@ impl<'w> Dispatcher<'w> {
             stream.waiting.clear();
         }
         for lane in &mut self.state.lanes {
-            lane.queue.clear();
+            lane.queries.clear();
+            lane.frames.clear();
         }
     }
 

@@ -29,53 +29,64 @@ impl Dispatcher<'_> {
                     continue;
                 }
             }
-            if self.state.lane(lane).queue.is_empty() {
+            if self.state.lane(lane).queue_is_empty() {
                 continue;
             }
-            self.start_queued(lane, now, effects);
+            if !self.start_queued(lane, true, now, effects) {
+                self.start_queued(lane, false, now, effects);
+            }
         }
     }
 
-    fn start_queued(&mut self, lane: LaneId, now: Instant, effects: &mut Effects) {
+    /// Starts the first part of a lane's queries, or of its frames, that may start now.
+    fn start_queued(
+        &mut self,
+        lane: LaneId,
+        query: bool,
+        now: Instant,
+        effects: &mut Effects,
+    ) -> bool {
+        if self.state.serial && self.state.lanes_busy > 0 {
+            return false;
+        }
         let mut at = 0;
-        while at < self.state.lane(lane).queue.len() {
-            let item = self.state.lane(lane).queue[at];
+        while let Some(&item) = self.state.lane_mut(lane).queue_mut(query).get(at) {
             if !self.state.may_hold(item) {
                 at += 1;
                 continue;
             }
             match self.begin(lane, item, now, effects) {
                 Begun::Yes => {
-                    self.dequeue(lane, at);
+                    self.dequeue(lane, item, at);
                     let state = self.state.lane_mut(lane);
                     state.held = Some(item);
                     state.step = Step::Blocked;
                     state.expected_end = now + Duration(item.estimate);
                     self.state.lanes_busy += 1;
                     self.step(lane, item, now, effects);
-                    return;
+                    return true;
                 }
                 Begun::NotYet => at += 1,
                 Begun::NeverHere => {
-                    self.dequeue(lane, at);
+                    self.dequeue(lane, item, at);
                     self.elsewhere(lane, item, now, effects);
                 }
             }
         }
+        false
     }
 
-    fn dequeue(&mut self, lane: LaneId, at: usize) {
+    fn dequeue(&mut self, lane: LaneId, item: Item, at: usize) {
         let state = self.state.lane_mut(lane);
-        let removed = if at == 0 {
-            state.queue.pop_front()
+        let queue = state.queue_mut(item.query);
+        if at == 0 {
+            queue.pop_front();
         } else {
-            state.queue.remove(at)
-        };
-        if let Some(item) = removed {
-            state.backlog -= item.estimate;
-            if item.query {
-                state.backlog_queries -= item.estimate;
-            }
+            queue.remove(at);
+        }
+        state.backlog -= item.estimate;
+        if item.query {
+            state.backlog_queries -= item.estimate;
         }
     }
 
@@ -468,7 +479,7 @@ impl Dispatcher<'_> {
                 }
             }
             Class::Query if part == Part::Bound && position == graph.bound_end => {
-                job.output += tokens
+                job.output += tokens;
             }
             _ => {}
         }
@@ -616,9 +627,6 @@ enum Begun {
 impl State<'_> {
     /// Whether the modes let a part take a lane now.
     fn may_hold(&self, item: Item) -> bool {
-        if self.serial && self.lanes_busy > 0 {
-            return false;
-        }
         let modes = &self.world.modes;
         let job = self.job(item.job);
         let stream = self.stream(job.stream);

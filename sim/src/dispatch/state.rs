@@ -142,7 +142,9 @@ pub(crate) enum Step {
 /// A lane.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneState {
-    pub(crate) queue: VecDeque<Item>,
+    /// Parts that wait for it: queries' go first; within each, first placed, first served.
+    pub(crate) queries: VecDeque<Item>,
+    pub(crate) frames: VecDeque<Item>,
     /// The part that holds the lane.
     pub(crate) held: Option<Item>,
     pub(crate) step: Step,
@@ -157,6 +159,23 @@ pub(crate) struct LaneState {
     /// Believed load of the running stage.
     pub(crate) load: Load,
     pub(crate) failed: bool,
+}
+
+impl LaneState {
+    #[inline]
+    pub(crate) fn queue_mut(&mut self, query: bool) -> &mut VecDeque<Item> {
+        if query {
+            &mut self.queries
+        } else {
+            &mut self.frames
+        }
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub(crate) fn queue_is_empty(&self) -> bool {
+        self.queries.is_empty() && self.frames.is_empty()
+    }
 }
 
 /// A request whose version is published and that no lane has yet.
@@ -274,7 +293,7 @@ impl State<'_> {
 }
 
 /// The lanes of a bit set, in order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Lanes(u16);
 
 impl Iterator for Lanes {
