@@ -13,7 +13,7 @@ use crate::spec::model::StageKind;
 use crate::spec::soc::EngineKind;
 use crate::time::{Duration, Instant};
 use crate::workload::{Arrival, Workload};
-use crate::world::{EngineId, LANES_MAX, LaneId, STAGES_MAX, World};
+use crate::world::{EngineId, LANES_MAX, LaneId, STAGES_MAX, StageId, World};
 
 /// What only the executor knows of a frame or query.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +33,17 @@ struct Running {
     updated: Instant,
     /// Time beside the others ÷ time alone; 0 until computed.
     slowdown: f64,
+    started: Instant,
+    tokens: u32,
+    played: Played,
+}
+
+/// What a task costs on a lane, before its own noise.
+#[derive(Clone, Copy, Debug)]
+struct Played {
+    /// Seconds and DRAM bytes alone.
+    secs: f64,
+    bytes: f64,
     /// Its load alone, and while another lane is busy, with the ratio of its times.
     load: Load,
     corun_load: Load,
@@ -41,11 +52,24 @@ struct Running {
     cores: f64,
     /// Share of its time that suffers when the CPU is oversubscribed.
     cpu_share: f64,
-    started: Instant,
-    tokens: u32,
-    bytes: f64,
     watts: f64,
+    measured: bool,
+    noisy: bool,
 }
+
+/// What a cost depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    lane: LaneId,
+    stage: StageId,
+    source: EngineId,
+    stream: u16,
+    size: u32,
+    context: u32,
+}
+
+/// Costs remembered, a power of two.
+const REMEMBERED: usize = 128;
 
 /// The simulated SoC.
 #[derive(Debug)]
@@ -58,6 +82,7 @@ pub struct Soc<'w> {
     now: Instant,
     rates_stale: bool,
     memo: SlowdownMemo,
+    remembered: Vec<Option<(Key, Played)>>,
     unmeasured: Vec<[u64; STAGES_MAX]>,
 }
 
@@ -70,21 +95,26 @@ impl<'w> Soc<'w> {
             left: 0.0,
             updated: Instant::ZERO,
             slowdown: 0.0,
-            load: Load {
-                engine: EngineId(0),
-                mu: 0.0,
-            },
-            corun_load: Load {
-                engine: EngineId(0),
-                mu: 0.0,
-            },
-            corun_ratio: 1.0,
-            cores: 0.0,
-            cpu_share: 0.0,
             started: Instant::ZERO,
             tokens: 0,
-            bytes: 0.0,
-            watts: 0.0,
+            played: Played {
+                secs: 0.0,
+                bytes: 0.0,
+                load: Load {
+                    engine: EngineId(0),
+                    mu: 0.0,
+                },
+                corun_load: Load {
+                    engine: EngineId(0),
+                    mu: 0.0,
+                },
+                corun_ratio: 1.0,
+                cores: 0.0,
+                cpu_share: 0.0,
+                watts: 0.0,
+                measured: true,
+                noisy: false,
+            },
         };
         Self {
             world,
@@ -101,6 +131,7 @@ impl<'w> Soc<'w> {
             now: Instant::ZERO,
             rates_stale: false,
             memo: SlowdownMemo::new(),
+            remembered: vec![None; REMEMBERED],
             unmeasured: vec![[0; STAGES_MAX]; world.engines.len()],
         }
     }
@@ -186,19 +217,17 @@ impl<'w> Soc<'w> {
         let moved = self
             .world
             .power
-            .map_or(0.0, |power| power.joules_per_byte * running.bytes);
+            .map_or(0.0, |power| power.joules_per_byte * running.played.bytes);
         Input::Finish {
             lane,
             tokens: running.tokens,
-            bytes: (running.bytes + 0.5) as u64,
-            nanojoules: ((busy * running.watts + moved) * 1e9 + 0.5) as u64,
+            bytes: (running.played.bytes + 0.5) as u64,
+            nanojoules: ((busy * running.played.watts + moved) * 1e9 + 0.5) as u64,
         }
     }
 
     fn start(&mut self, now: Instant, lane: LaneId, task: &Task) {
         let world = self.world;
-        let engine = world.engine_of(lane);
-        let kind = world.stages[task.stage.0 as usize].kind;
         let truth = self
             .truths
             .get(task.ticket as usize)
@@ -208,29 +237,97 @@ impl<'w> Soc<'w> {
                 noise: (u64::from(task.stream.0) << 32) | u64::from(task.version),
                 output: 0,
             });
+        let kind = world.stages[task.stage.0 as usize].kind;
         let tokens = if kind == StageKind::Decode {
             truth.output.saturating_sub(1).min(task.size)
         } else {
             0
         };
+        let played = self.played(lane, task, kind, tokens);
+        if !played.measured {
+            self.unmeasured[played.load.engine.0 as usize][task.stage.0 as usize] += 1;
+        }
+        let factor = if played.noisy {
+            world
+                .costs
+                .get(played.load.engine, task.stage)
+                .map_or(1.0, |costs| {
+                    rng::factor(truth.noise, task.stage.0, &costs.noise)
+                })
+        } else {
+            1.0
+        };
+        let running = &mut self.lanes[lane.0 as usize];
+        debug_assert!(!running.active, "INV-3: lane {} is busy", lane.0);
+        *running = Running {
+            active: true,
+            done_at: Instant::NEVER,
+            left: Duration::from_secs_f64(played.secs * factor).0 as f64,
+            updated: now,
+            slowdown: 0.0,
+            started: now,
+            tokens,
+            played,
+        };
+        self.rates_stale = true;
+    }
+
+    /// A task's cost on a lane: remembered, as a steady workload asks for the same again and again.
+    #[inline]
+    fn played(&mut self, lane: LaneId, task: &Task, kind: StageKind, tokens: u32) -> Played {
+        let size = if kind == StageKind::Decode {
+            tokens
+        } else {
+            task.size
+        };
+        let stream = if kind == StageKind::Encode {
+            task.stream.0
+        } else {
+            0
+        };
+        let key = Key {
+            lane,
+            stage: task.stage,
+            source: task.source,
+            stream,
+            size,
+            context: task.context,
+        };
+        let hash = (size ^ task.context.rotate_left(12))
+            .wrapping_add(u32::from(task.stage.0) << 8 | u32::from(lane.0))
+            .wrapping_mul(0x9e37_79b9);
+        let slot = (hash >> 25) as usize % self.remembered.len();
+        if let Some((remembered, played)) = &self.remembered[slot]
+            && *remembered == key
+        {
+            return *played;
+        }
+        let played = self.played_anew(lane, task, kind, tokens);
+        self.remembered[slot] = Some((key, played));
+        played
+    }
+
+    #[cold]
+    fn played_anew(&self, lane: LaneId, task: &Task, kind: StageKind, tokens: u32) -> Played {
+        let world = self.world;
+        let engine = world.engine_of(lane);
         let Some(costs) = world.costs.get(engine, task.stage) else {
             // The scheduler starts only what the cost table has.
             unreachable!("stage {} has no cost on engine {}", task.stage.0, engine.0)
         };
         let (n, times) = self.size(task, kind, tokens);
         let alone = costs.alone.at(n, task.context.into());
-        if !alone.measured {
-            self.unmeasured[engine.0 as usize][task.stage.0 as usize] += 1;
-        }
         let port = world.engines[engine.0 as usize].port_bytes_per_s;
         let mut secs = alone.secs * times;
         let mut bytes = alone.bytes * times;
+        let mut measured = alone.measured;
         if kind == StageKind::Import
             && let Some(out) = world.costs.get(task.source, world.transfer.export)
         {
             let out = out.alone.at(n, 0.0);
             secs += out.secs;
             bytes += out.bytes;
+            measured &= out.measured;
         }
         let load = Load {
             engine,
@@ -238,7 +335,7 @@ impl<'w> Soc<'w> {
                 crate::cost::At {
                     secs,
                     bytes,
-                    measured: true,
+                    measured,
                 },
                 port,
             ),
@@ -261,33 +358,19 @@ impl<'w> Soc<'w> {
                 )
             }
         };
-        let factor = if world.noise && costs.noise != Noise::None {
-            rng::factor(truth.noise, task.stage.0, &costs.noise)
-        } else {
-            1.0
-        };
-        let own = &world.lanes[lane.0 as usize];
-        let watts = self.watts(engine, costs);
         let on_cpu = world.engines[engine.0 as usize].kind == EngineKind::Cpu;
-        let running = &mut self.lanes[lane.0 as usize];
-        debug_assert!(!running.active, "INV-3: lane {} is busy", lane.0);
-        *running = Running {
-            active: true,
-            done_at: Instant::NEVER,
-            left: Duration::from_secs_f64(secs * factor).0 as f64,
-            updated: now,
-            slowdown: 0.0,
+        Played {
+            secs,
+            bytes,
             load,
             corun_load,
             corun_ratio,
-            cores: own.cores + costs.host_cores,
+            cores: world.lanes[lane.0 as usize].cores + costs.host_cores,
             cpu_share: if on_cpu { 1.0 } else { costs.host_share },
-            started: now,
-            tokens,
-            bytes,
-            watts,
-        };
-        self.rates_stale = true;
+            watts: self.watts(engine, costs),
+            measured,
+            noisy: world.noise && costs.noise != Noise::None,
+        }
     }
 
     /// The size that a task's cost is looked up at, and how many times over.
@@ -327,7 +410,7 @@ impl<'w> Soc<'w> {
             if lane.active {
                 ids[count] = index as u8;
                 count += 1;
-                cores += lane.cores;
+                cores += lane.played.cores;
             }
         }
         if count == 0 {
@@ -336,10 +419,14 @@ impl<'w> Soc<'w> {
         let mut slowdowns = [1.0; LANES_MAX];
         let together = count > 1;
         if together || self.world.memory.background_bandwidth > 0.0 {
-            let mut loads = [self.lanes[ids[0] as usize].load; LANES_MAX];
+            let mut loads = [self.lanes[ids[0] as usize].played.load; LANES_MAX];
             for (load, &id) in loads.iter_mut().zip(&ids[..count]) {
                 let lane = &self.lanes[id as usize];
-                *load = if together { lane.corun_load } else { lane.load };
+                *load = if together {
+                    lane.played.corun_load
+                } else {
+                    lane.played.load
+                };
             }
             if together {
                 self.memo.slowdowns(
@@ -356,9 +443,9 @@ impl<'w> Soc<'w> {
         let oversubscribed = (cores / self.world.cpu.cores).max(1.0);
         for (&id, &slowdown) in ids[..count].iter().zip(&slowdowns) {
             let lane = &mut self.lanes[id as usize];
-            let mut rate = slowdown * (1.0 + lane.cpu_share * (oversubscribed - 1.0));
+            let mut rate = slowdown * (1.0 + lane.played.cpu_share * (oversubscribed - 1.0));
             if together {
-                rate *= lane.corun_ratio;
+                rate *= lane.played.corun_ratio;
             }
             if rate == lane.slowdown {
                 continue;

@@ -80,6 +80,44 @@ impl SlowdownMemo {
     }
 }
 
+/// A request's stages on an engine alone, as believed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Service {
+    /// Query prefill and decode, ns.
+    pub(crate) alone: u64,
+    /// Memory intensities of the two.
+    pub(crate) prefill_mu: f64,
+    pub(crate) decode_mu: f64,
+}
+
+/// Services of recent sizes, remembered exactly.
+#[derive(Debug)]
+pub(crate) struct ServiceMemo {
+    slots: [Cell<ServiceSlot>; SERVICE_SLOTS],
+}
+
+/// Slots, a power of two.
+const SERVICE_SLOTS: usize = 64;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct ServiceSlot {
+    /// Engine, prompt, predicted answer, context; engine 255: empty.
+    key: (u8, u32, u32, u32),
+    service: Service,
+}
+
+impl ServiceMemo {
+    pub(crate) fn new() -> Self {
+        let empty = ServiceSlot {
+            key: (u8::MAX, 0, 0, 0),
+            ..ServiceSlot::default()
+        };
+        Self {
+            slots: std::array::from_fn(|_| Cell::new(empty)),
+        }
+    }
+}
+
 /// What a request costs on a lane, as the policy expects it. Times in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
@@ -149,15 +187,62 @@ impl State<'_> {
                 f64::from(job.tokens),
                 self.context_tokens(job.stream, job.version - 1),
             ),
-            StageKind::QueryPrefill => (f64::from(job.prompt), self.bound_context(job)),
-            StageKind::Decode => (
-                f64::from(job.predicted.saturating_sub(1)),
-                self.bound_context(job) + u64::from(job.prompt),
-            ),
             _ => (1.0, 0),
         };
         self.believed_at(self.world.engine_of(lane), stage, n, context as f64)
             .map_or(u64::MAX / 4, |at| ns(at.secs))
+    }
+
+    /// A request's service on an engine, by its sizes.
+    #[inline]
+    pub(crate) fn service(
+        &self,
+        engine: EngineId,
+        prompt: u32,
+        predicted: u32,
+        context: u32,
+    ) -> Service {
+        let key = (engine.0, prompt, predicted, context);
+        let hash =
+            (prompt ^ predicted.rotate_left(11) ^ context.rotate_left(21) ^ u32::from(engine.0))
+                .wrapping_mul(0x9e37_79b9);
+        let slot = &self.services.slots[(hash >> 26) as usize % SERVICE_SLOTS];
+        let found = slot.get();
+        if found.key == key {
+            return found.service;
+        }
+        let service = self.service_anew(engine, prompt, predicted, context);
+        slot.set(ServiceSlot { key, service });
+        service
+    }
+
+    #[cold]
+    fn service_anew(&self, engine: EngineId, prompt: u32, predicted: u32, context: u32) -> Service {
+        let graph = &self.world.query_graph;
+        let port = self.world.engines[engine.0 as usize].port_bytes_per_s;
+        let at = |position: u8, n: u32, context: u32| {
+            self.believed_at(
+                engine,
+                graph.stages[position as usize],
+                n.into(),
+                context.into(),
+            )
+        };
+        let prefill = at(graph.bound_at, prompt, context);
+        let later = predicted.saturating_sub(1);
+        let decode = at(graph.bound_end, later, context + prompt);
+        // With no later token there is no decode, but its intensity is still that of one step.
+        let step = if later == 0 {
+            at(graph.bound_end, 1, context + prompt)
+        } else {
+            decode
+        };
+        let time = |at: Option<At>| at.map_or(u64::MAX / 4, |at| ns(at.secs));
+        Service {
+            alone: time(prefill) + time(decode),
+            prefill_mu: prefill.map_or(0.0, |at| intensity(at, port)),
+            decode_mu: step.map_or(0.0, |at| intensity(at, port)),
+        }
     }
 
     pub(crate) fn megapixels(&self, stream: crate::world::StreamId) -> f64 {
@@ -165,10 +250,6 @@ impl State<'_> {
             .frames
             .as_ref()
             .map_or(1.0, |frames| frames.megapixels)
-    }
-
-    fn bound_context(&self, job: &super::state::Job) -> u64 {
-        self.context_tokens(job.stream, self.version_for(job))
     }
 
     /// The version that a request reads, or would read if it started now.
@@ -205,12 +286,12 @@ impl State<'_> {
             Class::Query => {
                 let version = self.version_for(job);
                 let prepare = self.preparation_time(job, version, engine);
-                let graph = &self.world.query_graph;
-                let mut alone = 0;
-                for position in [graph.bound_at, graph.bound_end] {
-                    alone += self.stage_time(job_id, graph.stages[position as usize], lane);
-                }
-                (prepare, alone)
+                let context = self.context_tokens(job.stream, version) as u32;
+                (
+                    prepare,
+                    self.service(engine, job.prompt, job.predicted, context)
+                        .alone,
+                )
             }
             Class::Frame | Class::Join => {
                 let graph = &self.world.frame_graph;
@@ -294,7 +375,14 @@ impl State<'_> {
 
     /// Everything that the state-aware score adds up.
     pub(crate) fn estimate(&self, job_id: JobId, lane: LaneId, now: Instant) -> Estimate {
-        let (prepare, alone) = self.bound_time(job_id, lane);
+        let job = self.job(job_id);
+        let engine = self.world.engine_of(lane);
+        let version = self.version_for(job);
+        let context = self.context_tokens(job.stream, version) as u32;
+        let Service {
+            alone, decode_mu, ..
+        } = self.service(engine, job.prompt, job.predicted, context);
+        let prepare = self.preparation_time(job, version, engine);
         let wait = self.wait(lane, now, true);
         let mut estimate = Estimate {
             wait,
@@ -303,21 +391,14 @@ impl State<'_> {
             beside: alone,
             harm: 0,
         };
-        if self.world.contention_off {
+        if self.world.contention_off || self.lanes_busy == 0 {
             return estimate;
         }
         // Decode dominates a request: its intensity stands for the whole.
-        let job = self.job(job_id);
-        let graph = &self.world.query_graph;
-        let engine = self.world.engine_of(lane);
-        let context = (self.bound_context(job) + u64::from(job.prompt)) as f64;
-        let own = self.believed_load(
+        let mut loads = [Load {
             engine,
-            graph.stages[graph.bound_end as usize],
-            f64::from(job.predicted.max(2) - 1),
-            context,
-        );
-        let mut loads = [own; LANES_MAX];
+            mu: decode_mu,
+        }; LANES_MAX];
         let mut others = [(lane, 0u64); LANES_MAX];
         let mut count = 0;
         for (index, other) in self.lanes.iter().enumerate() {

@@ -23,6 +23,7 @@ pub(crate) use estimate::{SlowdownMemo, intensity};
 pub use message::{Completion, Effect, Effects, Input, Preparation, Reason, Task};
 
 use context::{Resident, StreamState, answer_item, chain, frame_item};
+use estimate::ServiceMemo;
 use policy::{Decision, Policy, Request, View};
 use state::{
     Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND, lanes_of,
@@ -115,6 +116,7 @@ impl<'w> Dispatcher<'w> {
             lanes_busy: 0,
             exclusive_running: 0,
             memo: SlowdownMemo::new(),
+            services: ServiceMemo::new(),
         };
         let mut dispatcher = Self {
             state,
@@ -312,6 +314,9 @@ impl<'w> Dispatcher<'w> {
             return;
         }
         let graph = self.state.graph(id);
+        if graph.stages.len() as u32 == graph.bound_mask().count_ones() {
+            return;
+        }
         for position in 0..graph.stages.len() as u8 {
             let job = self.state.job(id);
             let bit = 1u32 << position;
@@ -658,6 +663,12 @@ fn with(mask: u16, lane: LaneId) -> u16 {
 }
 
 impl Graph {
+    /// The stages that run on the lane that holds the job, as bits of positions.
+    #[inline]
+    pub(crate) fn bound_mask(&self) -> u32 {
+        (1 << self.bound_at) | (1 << self.bound_end)
+    }
+
     /// Whether the stage at `position` runs on the lane that holds the job.
     #[inline]
     pub(crate) fn is_bound(&self, position: u8) -> bool {

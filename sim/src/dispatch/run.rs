@@ -328,7 +328,7 @@ impl Dispatcher<'_> {
             return;
         }
         let task = self.state.task(id, step, stage, engine);
-        let load = self.load(engine, &task);
+        let load = self.load(id, engine, &task);
         if let Step::Stage(position) = step {
             self.check_version(id, position, engine);
         }
@@ -341,12 +341,29 @@ impl Dispatcher<'_> {
         effects.push(Effect::Start { lane, task });
     }
 
-    fn load(&self, engine: EngineId, task: &Task) -> Load {
+    fn load(&self, id: JobId, engine: EngineId, task: &Task) -> Load {
         let kind = self.state.world.stages[task.stage.0 as usize].kind;
         let n = match kind {
+            StageKind::QueryPrefill | StageKind::Decode => {
+                let job = self.state.job(id);
+                let prefill = kind == StageKind::QueryPrefill;
+                let context = if prefill {
+                    task.context
+                } else {
+                    task.context - job.prompt
+                };
+                let service = self
+                    .state
+                    .service(engine, job.prompt, job.predicted, context);
+                let mu = if prefill {
+                    service.prefill_mu
+                } else {
+                    service.decode_mu
+                };
+                return Load { engine, mu };
+            }
             StageKind::Encode => self.state.megapixels(task.stream),
             StageKind::Import => self.state.kv_bytes(task.size.into()) as f64,
-            StageKind::Decode => f64::from(task.size.max(1)),
             _ => f64::from(task.size),
         };
         self.state

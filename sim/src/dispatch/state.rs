@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::context::{Resident, StreamState};
-use super::estimate::SlowdownMemo;
+use super::estimate::{ServiceMemo, SlowdownMemo};
 use super::message::Preparation;
 use crate::contention::Load;
 use crate::spec::scenario::StateTransfer;
@@ -189,6 +189,7 @@ pub(crate) struct State<'w> {
     pub(crate) lanes_busy: u32,
     pub(crate) exclusive_running: u32,
     pub(crate) memo: SlowdownMemo,
+    pub(crate) services: ServiceMemo,
 }
 
 impl State<'_> {

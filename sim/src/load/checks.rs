@@ -259,7 +259,7 @@ fn check_transfer(
                         parts.costs.name()
                     ),
                 )
-                .help("add `[engines.ENGINE.stages.export]` and `.import]`, or choose `auto` or `reconstruct`"),
+                .help("add `[engines.A.stages.export]` and `[engines.B.stages.import]`, or choose `auto` or `reconstruct`"),
         );
     }
 }

@@ -4,6 +4,7 @@ use super::costs::{self, Against};
 use super::file::File;
 use super::graph::{self, Stages};
 use super::soc::{self, Soc};
+use super::trace::Traces;
 use super::{checks, contention, memory, placement, policy, streams, warnings};
 use crate::contention::ContentionModel;
 use crate::cost::CostTable;
@@ -16,7 +17,7 @@ use crate::spec::soc::{ContentionModelName, SocFile};
 use crate::time::Instant;
 use crate::workload::StreamPlan;
 use crate::world::{
-    CpuPlan, ENGINES_MAX, LaneId, MemoryPlan, ModelSizes, Provenance, STAGES_MAX, World,
+    CpuPlan, ENGINES_MAX, LANES_MAX, LaneId, MemoryPlan, ModelSizes, Provenance, STAGES_MAX, World,
 };
 
 /// Requests that may be in the system if the scenario sets no limit.
@@ -32,6 +33,7 @@ pub(super) struct Parts<'a> {
     pub(super) model: &'a File<ModelFile>,
     pub(super) costs: &'a File<CostsFile>,
     pub(super) believed: Option<&'a File<CostsFile>>,
+    pub(super) traces: &'a Traces,
     pub(super) keys: &'a Keys,
 }
 
@@ -102,7 +104,7 @@ fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
     let stages = graph::lower(parts.model, faults);
     let sizes = model_sizes(parts.model, faults);
     let visual_tokens = parts.model.raw.visual_tokens_per_frame.value as u32;
-    let streams = streams::lower(parts.scenario, visual_tokens, faults);
+    let streams = streams::lower(parts.scenario, parts.traces, visual_tokens, faults);
     checks::scenario(parts, &soc, faults, &mut warnings);
     let contention = checks::contention_model(parts, &soc, faults);
     let Some(stages) = stages else {
@@ -122,7 +124,9 @@ fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
     let believed = parts
         .believed
         .map(|file| costs::lower(file, Some(&against), faults));
-    if soc.lanes.len() != parts.soc.raw.lanes.len() || soc.engines.len() > ENGINES_MAX {
+    // Without the right lanes nothing that follows makes sense.
+    let lanes_stand = soc.lanes.len() == parts.soc.raw.lanes.len() && !soc.lanes.is_empty();
+    if !lanes_stand || soc.lanes.len() > LANES_MAX || soc.engines.len() > ENGINES_MAX {
         return None;
     }
     placement::check_costs(parts, &soc, &stages, &table, faults);

@@ -182,7 +182,7 @@ fn lower_pair(
         let axis_place = place.key(key);
         if axis.len() < 2 {
             faults.push(axis_place.fault(
-                format!("`{key}` has {} values", axis.len()),
+                format!("`{key}` has {}", suggest::counted(axis.len(), "value")),
                 "needs at least two, to interpolate between",
             ));
         }
@@ -204,7 +204,10 @@ fn lower_pair(
     let slowdown_place = place.key("slowdown");
     if pair.slowdown.len() != pair.victim_mu.len() {
         faults.push(slowdown_place.fault(
-            format!("`slowdown` has {} rows", pair.slowdown.len()),
+            format!(
+                "`slowdown` has {}",
+                suggest::counted(pair.slowdown.len(), "row")
+            ),
             format!(
                 "one for each of the {} of `victim_mu`",
                 pair.victim_mu.len()
@@ -215,7 +218,11 @@ fn lower_pair(
         let row_place = slowdown_place.index(index);
         if row.len() != pair.aggressor_mu.len() {
             faults.push(row_place.fault(
-                format!("row {} of `slowdown` has {} columns", index + 1, row.len()),
+                format!(
+                    "row {} of `slowdown` has {}",
+                    index + 1,
+                    suggest::counted(row.len(), "column")
+                ),
                 format!(
                     "one for each of the {} of `aggressor_mu`",
                     pair.aggressor_mu.len()

@@ -252,7 +252,12 @@ impl<'d> Place<'d> {
 
     /// The bytes of the value as the file has them.
     pub(super) fn source(&self) -> &'d str {
-        self.document.text.get(self.span.clone()).unwrap_or("")
+        self.slice(&self.span)
+    }
+
+    /// Some bytes of the file.
+    pub(super) fn slice(&self, span: &Range<usize>) -> &'d str {
+        self.document.text.get(span.clone()).unwrap_or("")
     }
 
     /// A fault of the value.

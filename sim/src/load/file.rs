@@ -62,6 +62,12 @@ impl Ledger {
         }
     }
 
+    /// Takes the faults of a file that was read elsewhere.
+    pub(super) fn blame(&mut self, name: String, text: String, faults: Vec<Diagnostic>) {
+        self.sources.push((name, text));
+        self.faults.extend(faults);
+    }
+
     /// Checks a parsed file and reads it into its raw type.
     pub(super) fn check<T: DeserializeOwned>(
         &mut self,

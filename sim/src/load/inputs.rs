@@ -2,12 +2,14 @@
 
 use super::compile::{self, Keys, Parts};
 use super::file::{File, Ledger};
+use super::trace::{self, Traces};
 use super::{Kind, policy, suggest};
 use crate::diag::{Diagnostic, Faults};
 use crate::spec::costs::CostsFile;
 use crate::spec::model::ModelFile;
 use crate::spec::scenario::{Policy, ScenarioFile};
 use crate::spec::soc::SocFile;
+use crate::workload::trace_file;
 use crate::world::World;
 
 /// Reads files, which this crate does not.
@@ -45,6 +47,7 @@ pub struct Inputs {
     model: File<ModelFile>,
     costs: File<CostsFile>,
     believed: Option<File<CostsFile>>,
+    traces: Traces,
     keys: Keys,
     sources: Vec<(String, String)>,
 }
@@ -126,6 +129,9 @@ impl Inputs {
             .as_ref()
             .map(|path| find(finder.path(path, &believed_at)));
 
+        let traces = scenario
+            .as_ref()
+            .map_or_else(Traces::new, |file| finder.traces(file, ledger));
         let soc = soc.and_then(|s| ledger.read::<SocFile>(Kind::Soc, &s.name, &s.text));
         let model = model.and_then(|s| ledger.read::<ModelFile>(Kind::Model, &s.name, &s.text));
         let costs = costs.and_then(|s| ledger.read::<CostsFile>(Kind::Costs, &s.name, &s.text));
@@ -142,6 +148,7 @@ impl Inputs {
             model: model?,
             costs: costs?,
             believed,
+            traces,
             keys,
             sources: Vec::new(),
         })
@@ -154,6 +161,7 @@ impl Inputs {
             model: &self.model,
             costs: &self.costs,
             believed: self.believed.as_ref(),
+            traces: &self.traces,
             keys: &self.keys,
         }
     }
@@ -261,6 +269,26 @@ impl Finder<'_> {
             )
             .help(help)
         })
+    }
+
+    /// The trace files that the scenario names.
+    fn traces(&self, scenario: &File<ScenarioFile>, ledger: &mut Ledger) -> Traces {
+        let mut traces = Traces::new();
+        for (path, place) in trace::named(scenario) {
+            if traces.contains_key(path) {
+                continue;
+            }
+            match self.path(path, &place.fault("", "").span) {
+                Err(fault) => ledger.faults.push(fault),
+                Ok(Source { name, text }) => match trace_file::parse(&name, &text) {
+                    Ok(trace) => {
+                        traces.insert(path.to_owned(), trace);
+                    }
+                    Err(faults) => ledger.blame(name, text, faults),
+                },
+            }
+        }
+        traces
     }
 
     /// A file by its path relative to the scenario.

@@ -4,8 +4,8 @@ use super::compile::Parts;
 use super::costs;
 use super::document::Place;
 use super::graph::Stages;
+use super::lengths;
 use super::soc::Soc;
-use super::streams;
 use crate::cost::CostTable;
 use crate::diag::Diagnostic;
 use crate::spec::model::StageKind;
@@ -32,7 +32,6 @@ pub(super) fn lower(
     let scenario = &parts.scenario.raw;
     let memory = &parts.soc.raw.memory;
     let model = &parts.model.raw;
-    let model_place = parts.scenario.root().key("model");
     let weights = Weights {
         shared: model.weights_bytes.value,
         vision: model.vision_weights_bytes.as_ref().map_or(0.0, |q| q.value),
@@ -59,15 +58,22 @@ pub(super) fn lower(
         + scenario.background.memory_bytes;
     let mut left = capacity - taken;
     if left <= 0.0 {
+        let background = scenario.background.memory_bytes;
+        let (place, what) = if taken - background < capacity {
+            let place = parts.scenario.root().key("background").key("memory_bytes");
+            (place, "beside background software ")
+        } else {
+            (parts.scenario.root().key("model"), "")
+        };
         faults.push(
-            model_place
+            place
                 .fault(
                     format!(
                         "model `{}` does not fit the memory of `{}`",
                         parts.keys.model, parts.keys.soc
                     ),
                     format!(
-                        "{} are taken before any context, of {}",
+                        "{what}{} are taken before any context, of {}",
                         gigabytes(taken),
                         gigabytes(capacity)
                     ),
@@ -76,7 +82,7 @@ pub(super) fn lower(
                     "weights take {}, reserved memory {}, background software {}: choose a smaller model or a SoC with more memory",
                     gigabytes(weights.shared + weights.vision + copies),
                     gigabytes(memory.reserved_bytes.value),
-                    gigabytes(scenario.background.memory_bytes),
+                    gigabytes(background),
                 )),
         );
         left = 0.0;
@@ -185,6 +191,9 @@ pub(super) fn check_contexts(
     most: u64,
     faults: &mut Vec<Diagnostic>,
 ) {
+    if sizes.system_tokens >= sizes.max_context_tokens {
+        return;
+    }
     let streams_place = parts.scenario.root().key("streams");
     for (index, stream) in parts.scenario.raw.streams.iter().enumerate() {
         let first = format!("{}-1", stream.name);
@@ -200,7 +209,7 @@ pub(super) fn check_contexts(
             .as_ref()
             .map_or(0, |frames| u64::from(frames.tokens));
         let query = plan.queries.as_ref().map_or(0, |queries| {
-            u64::from(streams::least(&queries.prompt)) + u64::from(queries.output_max)
+            u64::from(lengths::least(&queries.prompt)) + u64::from(queries.output_max)
         });
         let tokens = u64::from(sizes.system_tokens) + frame + query;
         let at: Place<'_> = if plan.queries.is_some() {

@@ -8,11 +8,13 @@
 mod checks;
 mod compile;
 mod contention;
+mod cost_form;
 mod costs;
 mod document;
 mod file;
 mod graph;
 mod inputs;
+mod lengths;
 mod memory;
 mod names;
 mod placement;
@@ -26,6 +28,7 @@ mod streams;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod warnings;
 
 use std::fmt;

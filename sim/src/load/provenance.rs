@@ -27,8 +27,8 @@ pub(super) fn resolve(
                     "nobody says where it came from".to_owned(),
                 )
                 .help(format!(
-                    "write `{{ value = {:?}, origin = \"key\" }}`, or `origin = \"key\"` in its table, with an `[origins.key]`",
-                    number.value
+                    "write `{{ value = {}, origin = \"key\" }}`, or `origin = \"key\"` in its table, with an `[origins.key]`",
+                    root.slice(&number.span)
                 )),
             );
             continue;
@@ -46,6 +46,8 @@ pub(super) fn resolve(
                 "origins",
                 origins.keys().collect::<Vec<_>>(),
             ));
+            // The one that was meant is not unused as well.
+            used.extend(suggest::nearest(key, origins.keys()));
             if !faults.contains(&fault) {
                 faults.push(fault);
             }

@@ -85,7 +85,11 @@ impl Checker {
                     self.fault(
                         place
                             .fault(
-                                format!("{} has {} items", place.quoted(), items.len()),
+                                format!(
+                                    "{} has {}",
+                                    place.quoted(),
+                                    suggest::counted(items.len(), "item")
+                                ),
                                 format!("expected {len} items"),
                             )
                             .help(example(place, shape)),
@@ -134,6 +138,13 @@ impl Checker {
         let unit = unit(place.path());
         let unit = if unit.is_empty() || right.contains("whole") {
             String::new()
+        } else if right.ends_with(" 1") {
+            format!(
+                " {}",
+                unit.strip_suffix('s')
+                    .filter(|u| !u.is_empty())
+                    .unwrap_or(unit)
+            )
         } else {
             format!(" {unit}")
         };
@@ -351,6 +362,11 @@ impl Checker {
         key: &str,
         known: impl IntoIterator<Item = &'n str> + Clone,
     ) {
+        let help = if known.clone().into_iter().next().is_none() {
+            format!("{} takes no keys", place.quoted())
+        } else {
+            suggest::hint(key, "known keys", known)
+        };
         self.fault(
             place
                 .key(key)
@@ -358,7 +374,7 @@ impl Checker {
                     format!("unknown key `{key}` in {}", place.quoted()),
                     "not a key here",
                 )
-                .help(suggest::hint(key, "known keys", known)),
+                .help(help),
         );
     }
 
@@ -447,6 +463,7 @@ pub(super) fn unit(path: &str) -> &'static str {
         .iter()
         .find_map(|end| path.strip_suffix(end)?.strip_suffix('.'))
         .unwrap_or(path);
+    let key = key.rsplit('.').next().unwrap_or(key);
     let key = key.split('[').next().unwrap_or(key);
     let units = [
         ("per_token", ""),

@@ -337,8 +337,8 @@ fn strings(value: Option<&Value>) -> Vec<&str> {
 
 fn first_sentence(description: &str) -> String {
     let line = description.replace('\n', " ");
-    let end = line.find(['.', ';']).unwrap_or(line.len());
-    lowercase_first(&line[..end])
+    let end = line.find(". ").unwrap_or(line.len());
+    lowercase_first(line[..end].trim_end_matches('.'))
 }
 
 /// The text with a small first letter, unless an acronym starts it.

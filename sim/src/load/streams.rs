@@ -2,13 +2,12 @@
 
 use super::document::Place;
 use super::file::File;
-use super::names;
+use super::trace::Traces;
+use super::{names, suggest};
 use crate::diag::Diagnostic;
-use crate::spec::scenario::{
-    Arrivals, FrameClock, Frames, Length, LengthDistribution, Queries, ScenarioFile,
-};
+use crate::spec::scenario::{Arrivals, FrameClock, Frames, Queries, ScenarioFile};
 use crate::time::{Duration, Instant};
-use crate::workload::{FramePlan, FrameTimes, LengthPlan, QueryPlan, QueryTimes, StreamPlan};
+use crate::workload::{FramePlan, FrameTimes, QueryPlan, QueryTimes, StreamPlan};
 
 /// Most streams of a scenario.
 const STREAMS_MAX: usize = 1 << 16;
@@ -16,6 +15,7 @@ const STREAMS_MAX: usize = 1 << 16;
 /// Checks the streams and lists them by name, copies written out.
 pub(super) fn lower(
     file: &File<ScenarioFile>,
+    traces: &Traces,
     visual_tokens: u32,
     faults: &mut Vec<Diagnostic>,
 ) -> Vec<StreamPlan> {
@@ -53,6 +53,7 @@ pub(super) fn lower(
         }
         let mut reader = Reader {
             horizon: raw.run.horizon_s,
+            traces,
             name: &stream.name,
             faults,
         };
@@ -108,10 +109,12 @@ pub(super) fn lower(
     plans
 }
 
-struct Reader<'r> {
+/// Reads one stream.
+pub(super) struct Reader<'r> {
     horizon: Option<f64>,
-    name: &'r str,
-    faults: &'r mut Vec<Diagnostic>,
+    traces: &'r Traces,
+    pub(super) name: &'r str,
+    pub(super) faults: &'r mut Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
@@ -133,8 +136,10 @@ impl Reader<'_> {
             }
             FrameClock::Trace { file } => {
                 self.no_start(place, "trace");
-                let times = self.trace(&clock_place.key("trace").key("file"), file)?;
-                Some(FrameTimes::Listed(times.at))
+                // A trace that is not there has its own fault.
+                let trace = self.traces.get(file)?;
+                self.check_count(place, raw.count, trace.times.len());
+                Some(FrameTimes::Listed(trace.times.clone()))
             }
         };
         Some(FramePlan {
@@ -189,10 +194,11 @@ impl Reader<'_> {
             }),
             Arrivals::Trace { file } => {
                 self.no_start(place, "trace");
-                let trace = self.trace(&arrivals_place.key("trace").key("file"), file)?;
-                listed_prompt = trace.prompt_tokens;
-                listed_output = trace.output_tokens;
-                Some(QueryTimes::Listed(trace.at))
+                let trace = self.traces.get(file)?;
+                self.check_count(place, raw.count, trace.times.len());
+                listed_prompt.clone_from(&trace.prompt_tokens);
+                listed_output.clone_from(&trace.output_tokens);
+                Some(QueryTimes::Listed(trace.times.clone()))
             }
         };
         let prompt = self.length(
@@ -255,6 +261,19 @@ impl Reader<'_> {
         }
     }
 
+    /// A count must not ask for more than there is.
+    fn check_count(&mut self, place: &Place<'_>, count: Option<u64>, listed: usize) {
+        if count.is_some_and(|count| count > listed as u64) {
+            self.faults.push(place.key("count").fault(
+                format!(
+                    "`count` is more than the {} listed",
+                    suggest::counted(listed, "time")
+                ),
+                "has no effect",
+            ));
+        }
+    }
+
     fn times(
         &mut self,
         place: &Place<'_>,
@@ -267,14 +286,7 @@ impl Reader<'_> {
             self.faults
                 .push(place.fault(format!("{} is empty", place.quoted()), "needs a time"));
         }
-        if let Some(count) = count
-            && count > times.len() as u64
-        {
-            self.faults.push(source.key("count").fault(
-                format!("`count` is more than the {} times listed", times.len()),
-                "has no effect",
-            ));
-        }
+        self.check_count(source, count, times.len());
         for (index, time) in times.iter().enumerate() {
             let at = place.index(index);
             if !(0.0..=1e9).contains(time) {
@@ -313,7 +325,7 @@ impl Reader<'_> {
             self.faults.push(
                 rates_place
                     .fault(
-                        format!("`rates_hz` has {} states", rates.len()),
+                        format!("`rates_hz` has {}", suggest::counted(rates.len(), "state")),
                         "needs at least two",
                     )
                     .help("use `poisson` for a single rate"),
@@ -349,158 +361,5 @@ impl Reader<'_> {
             }
         }
         self.faults.len() == before
-    }
-
-    fn length(
-        &mut self,
-        place: &Place<'_>,
-        key: &str,
-        raw: Option<&Length>,
-        listed: Option<Vec<u32>>,
-    ) -> Option<LengthPlan> {
-        let at = place.key(key);
-        match (raw, listed) {
-            (None, Some(listed)) => Some(LengthPlan::Listed(listed)),
-            (Some(_), Some(_)) => {
-                self.faults.push(at.key_fault(
-                    format!("`{key}` beside a trace that has it"),
-                    "has no effect",
-                ));
-                None
-            }
-            (None, None) => {
-                self.faults.push(
-                    place
-                        .key_fault(
-                            format!("the queries of stream `{}` lack `{key}`", self.name),
-                            "required, unless a trace has it",
-                        )
-                        .help(format!(
-                            "add `{key} = 32` or `{key} = {{ uniform = {{ low = 16, high = 64 }} }}`"
-                        )),
-                );
-                None
-            }
-            (Some(Length::Fixed(tokens)), None) => Some(LengthPlan::Fixed(*tokens)),
-            (Some(Length::Drawn(distribution)), None) => match distribution {
-                LengthDistribution::Uniform { low, high } => {
-                    if low > high {
-                        self.faults.push(at.key("uniform").key("high").fault(
-                            format!("`{key}` is uniform from {low} to {high}"),
-                            format!("must be at least `low`, {low}"),
-                        ));
-                        return None;
-                    }
-                    Some(LengthPlan::Uniform(*low, *high))
-                }
-                LengthDistribution::LogNormal { mean, cv } => Some(LengthPlan::LogNormal {
-                    mean: *mean,
-                    cv: *cv,
-                }),
-                LengthDistribution::Geometric { mean } => {
-                    Some(LengthPlan::Geometric { mean: *mean })
-                }
-                LengthDistribution::Empirical { tokens } => {
-                    let tokens_place = at.key("empirical").key("tokens");
-                    if tokens.is_empty() {
-                        self.faults.push(
-                            tokens_place
-                                .fault(format!("`{key}` is drawn from nothing"), "is empty"),
-                        );
-                    }
-                    for (index, _) in tokens.iter().enumerate().filter(|(_, t)| **t == 0) {
-                        self.faults.push(
-                            tokens_place
-                                .index(index)
-                                .fault(format!("`{key}` of 0 tokens"), "must be at least 1"),
-                        );
-                    }
-                    Some(LengthPlan::Empirical(tokens.clone()))
-                }
-            },
-        }
-    }
-
-    /// The longest answer, for which memory is reserved.
-    fn output_max(
-        &mut self,
-        place: &Place<'_>,
-        raw: &Queries,
-        output: Option<&LengthPlan>,
-    ) -> Option<u32> {
-        let output = output?;
-        let mean = mean(output);
-        if let Some(most) = raw.max_output_tokens {
-            if f64::from(most) < mean {
-                self.faults.push(place.key("max_output_tokens").fault(
-                    format!("`max_output_tokens` is below the mean of `output_tokens`, {mean:.1}"),
-                    "would cut most answers short",
-                ));
-            }
-            return Some(most);
-        }
-        match output {
-            LengthPlan::Fixed(tokens) => Some(*tokens),
-            LengthPlan::Uniform(_, high) => Some(*high),
-            LengthPlan::Empirical(tokens) | LengthPlan::Listed(tokens) => {
-                tokens.iter().max().copied()
-            }
-            LengthPlan::LogNormal { .. } | LengthPlan::Geometric { .. } => {
-                self.faults.push(
-                    place
-                        .key("output_tokens")
-                        .key_fault(
-                            format!(
-                                "the answers of stream `{}` have no longest length",
-                                self.name
-                            ),
-                            "memory is reserved for the longest answer",
-                        )
-                        .help(format!("add `max_output_tokens = {:.0}`", 4.0 * mean)),
-                );
-                None
-            }
-        }
-    }
-
-    /// The rows of a trace file.
-    ///
-    /// MERGE: read `file` with `workload::trace_file`, relative to the scenario.
-    fn trace(&mut self, place: &Place<'_>, file: &str) -> Option<TraceRows> {
-        self.faults.push(place.fault(
-            format!("trace file `{file}` cannot be read"),
-            "trace files are not merged yet",
-        ));
-        None
-    }
-}
-
-/// Columns of a trace file.
-struct TraceRows {
-    at: Vec<Instant>,
-    prompt_tokens: Option<Vec<u32>>,
-    output_tokens: Option<Vec<u32>>,
-}
-
-/// Mean length before any cut.
-fn mean(length: &LengthPlan) -> f64 {
-    match length {
-        LengthPlan::Fixed(tokens) => f64::from(*tokens),
-        LengthPlan::Uniform(low, high) => f64::midpoint(f64::from(*low), f64::from(*high)),
-        LengthPlan::LogNormal { mean, .. } | LengthPlan::Geometric { mean } => *mean,
-        LengthPlan::Empirical(tokens) | LengthPlan::Listed(tokens) => {
-            tokens.iter().map(|&t| f64::from(t)).sum::<f64>() / tokens.len().max(1) as f64
-        }
-    }
-}
-
-/// Least possible length.
-pub(super) fn least(length: &LengthPlan) -> u32 {
-    match length {
-        LengthPlan::Fixed(tokens) | LengthPlan::Uniform(tokens, _) => *tokens,
-        LengthPlan::LogNormal { .. } | LengthPlan::Geometric { .. } => 1,
-        LengthPlan::Empirical(tokens) | LengthPlan::Listed(tokens) => {
-            tokens.iter().min().copied().unwrap_or(1)
-        }
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn nearest<'n>(
         .into_iter()
         .map(|name| (strsim::jaro_winkler(&wrong, &name.to_lowercase()), name))
         .filter(|(likeness, _)| *likeness >= 0.8)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .min_by(|(a, _), (b, _)| b.total_cmp(a))
         .map(|(_, name)| name)
 }
 
@@ -38,4 +38,12 @@ pub(super) fn quoted_list<'n>(names: impl IntoIterator<Item = &'n str>) -> Strin
         .map(|name| format!("`{name}`"))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// `1 item`, `2 items`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
 }

@@ -1,10 +1,12 @@
 //! What is right but worth knowing: assumed numbers, settings without effect.
 
 use super::compile::Parts;
+use super::{lengths, trace};
 use crate::cost::Noise;
+use crate::spec::model::StageKind;
 use crate::spec::quantity::OriginKind;
 use crate::spec::scenario::{LengthPrediction, StateTransfer};
-use crate::workload::{FrameTimes, LengthPlan, QueryTimes};
+use crate::workload;
 use crate::world::World;
 
 /// Adds what the user should know of `world`.
@@ -50,6 +52,8 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
     if !world.contention_off && world.lanes.len() > 1 {
         without_bytes(world, warnings);
     }
+    warnings.extend(faster_than_port(world));
+    warnings.extend(trace::warnings(parts.traces));
 }
 
 /// Stages that contention cannot see.
@@ -74,33 +78,54 @@ fn without_bytes(world: &World, warnings: &mut Vec<String>) {
     }
 }
 
+/// Costs whose bytes cannot pass the engine's port in their time, at the smallest sizes in use: one of
+/// the numbers is off, and contention takes the memory intensity as 1.
+fn faster_than_port(world: &World) -> Vec<String> {
+    let mut found = Vec::new();
+    for (engine, row) in world.engines.iter().zip(&world.costs.rows) {
+        for (stage, costs) in world.stages.iter().zip(row) {
+            let (Some(costs), Some(size)) = (costs, smallest_size(world, stage.kind)) else {
+                continue;
+            };
+            let worst = std::iter::once(&costs.alone)
+                .chain(&costs.corun)
+                .map(|cost| cost.at(size, 0.0))
+                .filter(|at| at.secs > 0.0)
+                .map(|at| at.bytes / engine.port_bytes_per_s / at.secs)
+                .fold(0.0, f64::max);
+            if worst > 1.0 {
+                found.push(format!(
+                    "`{}@{}` at size {size} moves its bytes {worst:.2} times as fast as the engine's port can: its time, its bytes or `port_gbps` is off, and contention takes it as memory-bound",
+                    stage.name, engine.name
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// The smallest size of a stage of this kind that the streams ask for, if that is known.
+fn smallest_size(world: &World, kind: StageKind) -> Option<f64> {
+    let frames = || world.streams.iter().filter_map(|s| s.frames.as_ref());
+    let queries = || world.streams.iter().filter_map(|s| s.queries.as_ref());
+    match kind {
+        StageKind::Encode => frames().map(|f| f.megapixels).min_by(f64::total_cmp),
+        StageKind::Project | StageKind::Ingest => frames().map(|f| f.tokens).min().map(f64::from),
+        StageKind::QueryPrefill => queries()
+            .map(|q| lengths::least(&q.prompt))
+            .min()
+            .map(f64::from),
+        StageKind::Decode | StageKind::Custom => Some(1.0),
+        // A transfer's rate shows once its fixed part does not count.
+        StageKind::Import | StageKind::Export => Some(1e9),
+        StageKind::Reconstruct => None,
+    }
+}
+
 /// Whether anything of the world is drawn at random.
-///
-/// MERGE: the workload module will say so itself.
 fn seed_matters(world: &World) -> bool {
-    let drawn_length =
-        |length: &LengthPlan| !matches!(length, LengthPlan::Fixed(_) | LengthPlan::Listed(_));
-    let noisy = || {
-        let mut costs = world.costs.rows.iter().flatten().flatten();
-        costs.any(|costs| costs.noise != Noise::None)
-    };
-    matches!(world.prediction, LengthPrediction::Noisy { .. })
-        || world.noise && noisy()
-        || world.streams.iter().any(|stream| {
-            let frames = stream.frames.as_ref().is_some_and(|frames| {
-                matches!(frames.clock, FrameTimes::Periodic { jitter_s, .. } if jitter_s > 0.0)
-            });
-            let queries = stream.queries.as_ref().is_some_and(|queries| {
-                drawn_length(&queries.prompt)
-                    || drawn_length(&queries.output)
-                    || match queries.arrivals {
-                        QueryTimes::Periodic { .. } | QueryTimes::Listed(_) => false,
-                        QueryTimes::ClosedLoop { exponential, .. } => exponential,
-                        QueryTimes::Poisson { .. }
-                        | QueryTimes::Mmpp { .. }
-                        | QueryTimes::Gamma { .. } => true,
-                    }
-            });
-            frames || queries
-        })
+    let mut costs = world.costs.rows.iter().flatten().flatten();
+    let noise = world.noise && costs.any(|costs| costs.noise != Noise::None);
+    let predictions = matches!(world.prediction, LengthPrediction::Noisy { .. });
+    workload::seed_matters(&world.streams, noise || predictions)
 }

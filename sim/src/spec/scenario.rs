@@ -377,7 +377,8 @@ pub struct Queries {
     pub prompt_tokens: Option<Length>,
     /// Answer tokens, the first included; absent only with a trace that has them.
     pub output_tokens: Option<Length>,
-    /// Longest answer that the engine allows; memory is reserved for it. Absent: the distribution's own.
+    /// Longest answer that the engine allows; memory is reserved for it. Absent: the
+    /// distribution's own; log-normal and geometric ones have none, so they need it.
     #[schemars(extend("minimum" = 1))]
     pub max_output_tokens: Option<u32>,
     /// Time from arrival within which the answer should be complete, s.

@@ -171,10 +171,10 @@ pub(crate) fn build(world: &World) -> Box<dyn Policy> {
     match &world.policy {
         Chosen::StateAware { terms } => Box::new(state_aware::StateAware::new(*terms)),
         Chosen::Single { lane: name } => Box::new(baselines::Single { lane: lane(name) }),
-        Chosen::Serial {} => Box::new(baselines::Serial),
-        Chosen::Naive {} => Box::new(baselines::Naive),
-        Chosen::IdleFirst {} => Box::new(baselines::IdleFirst),
-        Chosen::ReuseFirst {} => Box::new(baselines::ReuseFirst),
+        Chosen::Serial => Box::new(baselines::Serial),
+        Chosen::Naive => Box::new(baselines::Naive),
+        Chosen::IdleFirst => Box::new(baselines::IdleFirst),
+        Chosen::ReuseFirst => Box::new(baselines::ReuseFirst),
         Chosen::Fixed { lanes } => Box::new(baselines::Fixed::new(
             world
                 .streams
@@ -182,8 +182,8 @@ pub(crate) fn build(world: &World) -> Box<dyn Policy> {
                 .map(|stream| lanes.get(&stream.name).map(|name| lane(name)))
                 .collect(),
         )),
-        Chosen::RoundRobin {} => Box::new(baselines::RoundRobin::default()),
-        Chosen::ShortestJobFirst {} => Box::new(baselines::ShortestJobFirst),
-        Chosen::EarliestDeadlineFirst {} => Box::new(baselines::EarliestDeadlineFirst),
+        Chosen::RoundRobin => Box::new(baselines::RoundRobin::default()),
+        Chosen::ShortestJobFirst => Box::new(baselines::ShortestJobFirst),
+        Chosen::EarliestDeadlineFirst => Box::new(baselines::EarliestDeadlineFirst),
     }
 }

@@ -1,0 +1,141 @@
+//! `crossinfer check`: faults, and what is assumed.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use sim::diag::Faults;
+use sim::load::{self, Kind};
+use sim::spec::quantity::OriginKind;
+use sim::world::Provenance;
+
+use crate::failure::{Failure, print};
+use crate::options::{inputs, read};
+
+/// Check files, and list every number that is assumed.
+///
+/// Scenarios are checked with the profiles that they name. A file's kind is found from its keys. Exit
+/// status 2 if any file has a fault; all faults of all files are shown.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Example:\n  crossinfer check scenarios/*.toml")]
+pub(crate) struct Arguments {
+    /// Scenarios, SoC profiles, models and cost files (TOML).
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
+    let mut all = Faults::default();
+    let mut failed = None;
+    for path in &arguments.files {
+        match check(path) {
+            Ok(text) => print(&text)?,
+            Err(Failure::Faults(faults)) => {
+                let new = |name: &str| !all.sources.iter().any(|(known, _)| known == name);
+                let fresh: Vec<_> = faults
+                    .sources
+                    .into_iter()
+                    .filter(|(name, _)| new(name))
+                    .collect();
+                all.sources.extend(fresh);
+                for fault in faults.list {
+                    // Two scenarios may name the same faulty profile.
+                    if !all.list.contains(&fault) {
+                        all.list.push(fault);
+                    }
+                }
+            }
+            Err(failure) => {
+                failure.report();
+                failed = Some(failure);
+            }
+        }
+    }
+    if !all.list.is_empty() {
+        return Err(Failure::Faults(all));
+    }
+    // It has been reported; only its exit status is left.
+    failed.map_or(Ok(()), |_| Err(Failure::Reported))
+}
+
+/// What there is to say of a file without faults.
+fn check(path: &Path) -> Result<String, Failure> {
+    let text = read(path)?;
+    let name = path.to_string_lossy();
+    let kind = load::detect_kind(&text);
+    let numbers = match kind {
+        Some(Kind::Soc) => load::check_soc(&name, &text),
+        Some(Kind::Model) => load::check_model(&name, &text),
+        Some(Kind::Costs) => load::check_costs(&name, &text),
+        // What looks like nothing is most likely a scenario in the making.
+        Some(Kind::Scenario) | None => {
+            let world = inputs(path)?.world().map_err(Failure::Faults)?;
+            let mut out = summary(&name, Kind::Scenario, &world.provenance);
+            for warning in &world.warnings {
+                // The assumed numbers are listed here.
+                if !warning.contains("crossinfer check") {
+                    _ = writeln!(out, "  warning: {warning}");
+                }
+            }
+            return Ok(out);
+        }
+    };
+    let numbers = numbers.map_err(Failure::Faults)?;
+    Ok(summary(&name, kind.unwrap_or(Kind::Scenario), &numbers))
+}
+
+/// One line, then the assumed numbers by file and reasoning.
+fn summary(name: &str, kind: Kind, numbers: &[Provenance]) -> String {
+    let assumed: Vec<&Provenance> = numbers
+        .iter()
+        .filter(|number| number.kind == OriginKind::Assumed)
+        .collect();
+    let mut out = format!(
+        "{name}: ok, {kind}, {} numbers, {} assumed\n",
+        numbers.len(),
+        assumed.len()
+    );
+    let mut files: Vec<&str> = Vec::new();
+    for number in &assumed {
+        if !files.contains(&number.file.as_str()) {
+            files.push(&number.file);
+        }
+    }
+    for file in files {
+        let of_file = || assumed.iter().filter(|number| number.file == file);
+        if file != name {
+            _ = writeln!(out, "  {file}");
+        }
+        let mut origins: Vec<&str> = Vec::new();
+        for number in of_file() {
+            if origins.contains(&number.origin.as_str()) {
+                continue;
+            }
+            origins.push(&number.origin);
+            let why = number.note.as_deref().unwrap_or("no reasoning given");
+            _ = writeln!(out, "    {}: {why}", number.origin);
+            for same in of_file().filter(|other| other.origin == number.origin) {
+                let interval = same.interval.map_or_else(
+                    || "no interval".to_owned(),
+                    |(low, high)| format!("{} to {}", plain(low), plain(high)),
+                );
+                _ = writeln!(
+                    out,
+                    "      {} = {} ({interval})",
+                    same.path,
+                    plain(same.value)
+                );
+            }
+        }
+    }
+    out
+}
+
+/// A number as a person would write it.
+fn plain(x: f64) -> String {
+    if x != 0.0 && !(1e-4..1e7).contains(&x.abs()) {
+        format!("{x:e}")
+    } else {
+        format!("{x}")
+    }
+}

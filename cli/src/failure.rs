@@ -1,0 +1,82 @@
+//! Why a command ends without success, and what it says and exits with then.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use sim::diag::Faults;
+
+use crate::render;
+
+/// Why a command ends without success.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The answer is no; it has been printed.
+    No,
+    /// Bad input that has been reported.
+    Reported,
+    /// Faults in the user's files.
+    Faults(Faults),
+    /// Bad usage, or a file that cannot be read, with what to do.
+    Usage { message: String, help: String },
+    /// Something that the user did not cause.
+    Internal(String),
+    /// Nobody reads the output any more.
+    Closed,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Usage {
+            message: message.into(),
+            help: help.into(),
+        }
+    }
+
+    pub(crate) fn internal(cause: impl Display) -> Self {
+        Self::Internal(cause.to_string())
+    }
+
+    /// A file could not be written.
+    pub(crate) fn write(what: impl Display, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::Closed;
+        }
+        Self::usage(
+            format!("`{what}` cannot be written: {error}"),
+            "check that the folder exists, that it is yours and that the disk has room",
+        )
+    }
+
+    /// Exit status.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Closed => 0,
+            Self::No => 1,
+            Self::Reported | Self::Faults(_) | Self::Usage { .. } => 2,
+            Self::Internal(_) => 3,
+        }
+    }
+
+    /// Says it on standard error.
+    pub(crate) fn report(&self) {
+        match self {
+            Self::No | Self::Reported | Self::Closed => {}
+            Self::Faults(faults) => say(&render::faults(faults)),
+            Self::Usage { message, help } => say(&render::message(message, help)),
+            Self::Internal(message) => say(&format!("error: internal: {message}")),
+        }
+    }
+}
+
+/// Prints lines to standard error; where that fails there is nobody to tell.
+pub(crate) fn say(text: &str) {
+    _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
+}
+
+/// Prints a result to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::write("standard output", &error))
+}

@@ -1,0 +1,150 @@
+//! Profiles by key: from a `profiles` folder beside or above the scenario, else the built-in copies.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sim::load::{Files, Kind, Library, Source};
+
+include!(concat!(env!("OUT_DIR"), "/profiles.rs"));
+
+/// The profiles that a scenario may name.
+#[derive(Debug)]
+pub(crate) struct Profiles {
+    folder: Option<PathBuf>,
+}
+
+impl Profiles {
+    /// The profiles for a file at `path`.
+    pub(crate) fn beside(path: &Path) -> Self {
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        // Relative paths are walked as written as far as they go, so that names in messages stay short.
+        let whole = parent.canonicalize().ok();
+        let above = whole.as_deref().into_iter().flat_map(Path::ancestors);
+        let folder = parent
+            .ancestors()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .chain(above)
+            .map(|folder| folder.join("profiles"))
+            .find(|folder| folder.is_dir());
+        Self { folder }
+    }
+
+    fn find(&self, name: &str) -> Option<Source> {
+        let on_disk = self.folder.as_ref().and_then(|folder| {
+            let path = folder.join(name);
+            let text = fs::read_to_string(&path).ok()?;
+            let name = path.strip_prefix("./").unwrap_or(&path);
+            let name = name.to_string_lossy().into_owned();
+            Some(Source { name, text })
+        });
+        on_disk.or_else(|| {
+            let (_, text) = PROFILES.iter().find(|(built_in, _)| *built_in == name)?;
+            Some(Source {
+                name: format!("profiles/{name}"),
+                text: (*text).to_owned(),
+            })
+        })
+    }
+}
+
+/// Whether a key is a plain name: it must not lead out of the folder.
+fn plain(key: &str) -> bool {
+    !key.is_empty() && !key.contains(['/', '\\']) && key != ".." && key != "."
+}
+
+impl Library for Profiles {
+    fn soc(&self, key: &str) -> Option<Source> {
+        plain(key).then(|| self.find(&format!("{key}/soc.toml")))?
+    }
+
+    fn model(&self, key: &str) -> Option<Source> {
+        plain(key).then(|| self.find(&format!("models/{key}.toml")))?
+    }
+
+    fn costs(&self, soc_key: &str, model_key: &str) -> Option<Source> {
+        let both = plain(soc_key) && plain(model_key);
+        both.then(|| self.find(&format!("{soc_key}/{model_key}.toml")))?
+    }
+
+    fn names(&self, kind: Kind) -> Vec<String> {
+        let built_in = PROFILES.iter().map(|(name, _)| (*name).to_owned());
+        let all: BTreeSet<String> = built_in.chain(self.on_disk()).collect();
+        let names = all.iter().filter_map(|name| {
+            let (folder, file) = name.split_once('/')?;
+            let stem = file.strip_suffix(".toml")?;
+            let key = match (kind, folder, stem) {
+                (Kind::Soc, _, "soc") => folder.to_owned(),
+                (Kind::Model, "models", _) => stem.to_owned(),
+                (Kind::Costs, _, stem) if folder != "models" && stem != "soc" => {
+                    format!("{folder}/{stem}")
+                }
+                _ => return None,
+            };
+            Some(key)
+        });
+        names.collect()
+    }
+}
+
+impl Profiles {
+    /// `folder/file` of every profile on disk.
+    fn on_disk(&self) -> Vec<String> {
+        let entries = |path: &Path| {
+            let list = fs::read_dir(path).into_iter().flatten().flatten();
+            list.map(|entry| entry.path()).collect::<Vec<_>>()
+        };
+        let mut list = Vec::new();
+        let Some(root) = &self.folder else {
+            return list;
+        };
+        for file in entries(root).iter().flat_map(|folder| entries(folder)) {
+            if let Ok(name) = file.strip_prefix(root) {
+                list.push(name.to_string_lossy().replace('\\', "/"));
+            }
+        }
+        list
+    }
+}
+
+/// The disk.
+#[derive(Debug)]
+pub(crate) struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &str) -> Result<String, String> {
+        fs::read_to_string(path).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_never_lead_out_of_the_folder() {
+        let library = Profiles { folder: None };
+        assert!(library.soc("../profiles/rk3588").is_none());
+        assert!(library.soc("..").is_none());
+        assert!(library.model("").is_none());
+    }
+
+    #[test]
+    fn every_listed_key_is_found() {
+        let library = Profiles { folder: None };
+        for key in library.names(Kind::Soc) {
+            assert!(library.soc(&key).is_some(), "{key}");
+        }
+        for key in library.names(Kind::Model) {
+            assert!(library.model(&key).is_some(), "{key}");
+        }
+        for key in library.names(Kind::Costs) {
+            let (soc, model) = key.split_once('/').expect("costs have two keys");
+            assert!(library.costs(soc, model).is_some(), "{key}");
+        }
+        assert!(library.names(Kind::Scenario).is_empty());
+    }
+}

@@ -1,0 +1,93 @@
+//! The `crossinfer` command: arguments, files, progress and exit codes. What it says comes from `sim`
+//! and `reports`.
+#![forbid(unsafe_code)]
+
+mod check;
+mod compare;
+mod failure;
+mod library;
+mod options;
+mod output;
+mod render;
+mod replay;
+mod replicate;
+mod run;
+mod schema;
+
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+
+/// Predict how a vision-language model performs on an edge SoC.
+///
+/// A scenario names a SoC, a model, streams of frames and queries, and a dispatch policy; crossinfer
+/// plays it in virtual time and says what comes out, with intervals where it is replicated.
+///
+/// Results go to standard output, everything else to standard error. Exit status: 0 done, 1 the answer
+/// is no, 2 bad input or usage, 3 internal failure.
+#[derive(Debug, Parser)]
+#[command(
+    name = "crossinfer",
+    version,
+    help_expected = true,
+    max_term_width = 80,
+    after_long_help = "Example:\n  crossinfer run scenarios/first.toml"
+)]
+struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Compare(compare::Arguments),
+    Check(check::Arguments),
+    Schema(schema::Arguments),
+    Replay(replay::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are printed this way too. A closed pipe is no error.
+            _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let done = panic::catch_unwind(AssertUnwindSafe(|| dispatch(&arguments.command)));
+    let failure = match done {
+        Ok(Ok(())) => return ExitCode::SUCCESS,
+        Ok(Err(failure)) => failure,
+        // The panic's message has been printed.
+        Err(_) => Failure::internal(
+            "this is a fault of crossinfer, not of your files; please report the lines above",
+        ),
+    };
+    failure.report();
+    ExitCode::from(failure.code())
+}
+
+fn dispatch(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(arguments) => run::main(arguments),
+        Command::Compare(arguments) => compare::main(arguments),
+        Command::Check(arguments) => check::main(arguments),
+        Command::Schema(arguments) => schema::main(arguments),
+        Command::Replay(arguments) => replay::main(arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_are_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,117 @@
+//! `crossinfer replay`: is a recorded trace what this scheduler would do?
+
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+
+use clap::Args;
+use sim::dispatch::{Dispatcher, Input};
+use sim::time::Instant;
+use sim::trace::{self, Header, Record};
+use sim::world::World;
+
+use crate::failure::{Failure, print};
+use crate::options::{inputs, read};
+use crate::run::bad_policy;
+
+/// Feed a recorded trace to a fresh scheduler and compare what it asks for.
+///
+/// A trace holds every input with its time, so the same scheduler must ask for the same effects,
+/// whether the trace was simulated or recorded on a device. Exit status 1 at the first difference.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Example:\n  crossinfer run s.toml --out out --trace\n  crossinfer replay out/trace.jsonl s.toml"
+)]
+pub(crate) struct Arguments {
+    /// Trace, as `crossinfer run --out DIR --trace` writes it.
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// Scenario that the trace was recorded with (TOML).
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+
+    /// Dispatch policy that it was recorded with, if not the scenario's.
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
+    let inputs = inputs(&arguments.scenario)?;
+    let world = match &arguments.policy {
+        None => inputs.world().map_err(Failure::Faults)?,
+        Some(text) => inputs.with_policy_text(text).map_err(bad_policy)?,
+    };
+    let name = arguments.trace.display().to_string();
+    let (header, records) = trace::read(&read(&arguments.trace)?).map_err(|error| {
+        Failure::usage(
+            format!("`{name}` cannot be replayed: {error}"),
+            "record one with `crossinfer run SCENARIO --out DIR --trace`",
+        )
+    })?;
+    let same = Header {
+        seed: header.seed,
+        title: header.title.clone(),
+        ..Header::of(&world, header.run)
+    };
+    if header != same {
+        return Err(Failure::usage(
+            format!(
+                "`{name}` was recorded with other engines, lanes, stages or streams than `{}` has",
+                arguments.scenario.display()
+            ),
+            "give the scenario that it was recorded with",
+        ));
+    }
+    possible(&world, &records)
+        .map_err(|message| Failure::usage(format!("`{name}`: {message}"), ""))?;
+
+    // The scheduler asserts its invariants, which no live or simulated run breaks, but a file may.
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let replayed = panic::catch_unwind(AssertUnwindSafe(|| {
+        trace::replay(&mut Dispatcher::new(&world), &records)
+    }));
+    panic::set_hook(hook);
+    match replayed {
+        Err(_) => Err(Failure::usage(
+            format!("`{name}` holds inputs that no run gives: the scheduler cannot follow them"),
+            "",
+        )),
+        Ok(None) => print(&format!(
+            "identical: {} records of replication {}\n",
+            records.len(),
+            header.run
+        )),
+        Ok(Some(difference)) => {
+            print(&format!("different: {difference}\n"))?;
+            Err(Failure::No)
+        }
+    }
+}
+
+/// Whether times rise and every id is within the world.
+fn possible(world: &World, records: &[(Instant, Record)]) -> Result<(), String> {
+    let mut last = Instant::ZERO;
+    for (index, (at, record)) in records.iter().enumerate() {
+        if *at < last {
+            return Err(format!("time falls at record {index}"));
+        }
+        last = *at;
+        let Record::Input(input) = record else {
+            continue;
+        };
+        let known = match *input {
+            Input::Frame { stream, .. } | Input::Query { stream, .. } => {
+                usize::from(stream.0) < world.streams.len()
+            }
+            Input::Finish { lane, .. } | Input::Fail { lane } => {
+                usize::from(lane.0) < world.lanes.len()
+            }
+            Input::Close => true,
+        };
+        if !known {
+            return Err(format!("record {index} names an unknown stream or lane"));
+        }
+    }
+    Ok(())
+}

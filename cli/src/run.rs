@@ -1,0 +1,82 @@
+//! `crossinfer run`: one configuration.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use reports::facts::Facts;
+use reports::{json, table};
+
+use crate::failure::{Failure, print, say};
+use crate::options::{Format, Options};
+use crate::output::Folder;
+use crate::replicate::Workers;
+
+/// Simulate a scenario.
+///
+/// Prints what was simulated, how near it is to saturation, latencies, throughput, memory, energy and
+/// what every engine did. With several replications each number has its 95 % interval.
+///
+/// With --out, a folder gets the same as JSON, a row per request, a timeline to open in
+/// ui.perfetto.dev, and plots; all but the JSON show the first replication.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Example:\n  crossinfer run scenarios/first.toml --replications 10 --out out"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    options: Options,
+
+    /// Dispatch policy, instead of the scenario's: state_aware[:w|:w+p|:w+p+s],
+    /// single:LANE, serial, naive, idle_first, reuse_first, fixed, round_robin,
+    /// shortest_job_first or earliest_deadline_first.
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+
+    /// Folder for results; it is made if missing.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Write into DIR even if it holds files that crossinfer did not write.
+    #[arg(long, requires = "out")]
+    force: bool,
+
+    /// Also write trace.jsonl, every input and effect of the first replication,
+    /// for `crossinfer replay`.
+    #[arg(long, requires = "out")]
+    trace: bool,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
+    let options = &arguments.options;
+    let inputs = options.inputs()?;
+    let mut world = match &arguments.policy {
+        None => inputs.world().map_err(Failure::Faults)?,
+        Some(text) => inputs.with_policy_text(text).map_err(bad_policy)?,
+    };
+    options.apply(&mut world);
+    let folder = arguments.out.as_ref();
+    let folder = folder
+        .map(|path| Folder::open(path, arguments.force))
+        .transpose()?;
+
+    let workers = Workers::new(options.jobs, world.replications.into())?;
+    let runs = workers.replicate(&world);
+    drop(workers);
+    let facts = Facts::of(&world, &options.file());
+    let summary = json::summary(&facts, &runs);
+    if let Some(folder) = &folder {
+        folder.write(&world, &summary, arguments.trace)?;
+    }
+    match options.format {
+        Format::Table => print(&table::run(&facts, &runs))?,
+        Format::Json => print(&format!("{summary:#}\n"))?,
+    }
+    if let Some(folder) = &folder {
+        say(&folder.contents());
+    }
+    Ok(())
+}
+
+pub(crate) fn bad_policy(message: String) -> Failure {
+    Failure::usage(message, "`crossinfer run --help` lists the policies")
+}

@@ -1,0 +1,39 @@
+//! `crossinfer schema`: the JSON Schema of a kind of file.
+
+use clap::{Args, ValueEnum};
+use sim::load::{Kind, schema};
+
+use crate::failure::{Failure, print};
+
+/// Print the JSON Schema of a kind of file, for editors.
+///
+/// Editors with a TOML language server complete and check a file whose first line is
+/// `#:schema PATH`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Example:\n  crossinfer schema scenario > scenario.schema.json")]
+pub(crate) struct Arguments {
+    /// Kind of file.
+    #[arg(value_enum, value_name = "KIND")]
+    kind: Name,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Name {
+    /// What runs on a SoC, how and for how long.
+    Scenario,
+    /// Engines, lanes, memory, contention and power of a SoC.
+    Soc,
+    /// Sizes and stages of a model.
+    Model,
+    /// What a model costs on a SoC.
+    Costs,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
+    print(&schema(match arguments.kind {
+        Name::Scenario => Kind::Scenario,
+        Name::Soc => Kind::Soc,
+        Name::Model => Kind::Model,
+        Name::Costs => Kind::Costs,
+    }))
+}

@@ -1,0 +1,179 @@
+//! What was simulated: the part of every report that does not come from the run itself.
+
+use sim::spec::quantity::OriginKind;
+use sim::spec::scenario::{Binding, Keep, Modes, Policy, StateTransfer, Terms};
+use sim::time::Instant;
+use sim::workload::{QueryTimes, StreamPlan, describe};
+use sim::world::{Provenance, World};
+
+/// What was simulated.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The scenario's file, as the user gave it.
+    pub file: String,
+    /// The scenario's title.
+    pub title: String,
+    /// Key and name of the SoC.
+    pub soc: (String, String),
+    /// Key and name of the model.
+    pub model: (String, String),
+    /// The policy, as the command line takes it.
+    pub policy: String,
+    /// Name of the contention model.
+    pub contention: String,
+    /// Modes in words.
+    pub modes: Vec<String>,
+    /// What contexts keep, and which version a query reads, in words.
+    pub context: Vec<String>,
+    /// Root seed.
+    pub seed: u64,
+    /// No arrivals from here on, s; absent: when every source has ended.
+    pub horizon_s: Option<f64>,
+    /// Requests that arrive earlier are left out, s.
+    pub warm_up_s: f64,
+    /// Streams with their arrival processes in words.
+    pub streams: Vec<(String, Vec<String>)>,
+    /// Queries per second that the sources ask on average; absent where users wait for answers.
+    pub offered_rps: Option<f64>,
+    /// Assumed numbers, with their reasoning.
+    pub assumed: Vec<Provenance>,
+    /// Numbers in all.
+    pub numbers: usize,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+impl Facts {
+    /// The facts of a world that was loaded from `file`.
+    pub fn of(world: &World, file: &str) -> Self {
+        let horizon = Some(world.horizon).filter(|&horizon| horizon != Instant::NEVER);
+        let assumed = world
+            .provenance
+            .iter()
+            .filter(|number| number.kind == OriginKind::Assumed);
+        Self {
+            file: file.to_owned(),
+            title: world.title.clone(),
+            soc: (world.soc_key.clone(), world.soc_name.clone()),
+            model: (world.model_key.clone(), world.model_name.clone()),
+            policy: policy_name(&world.policy),
+            contention: world.contention.name().to_owned(),
+            modes: modes(&world.modes),
+            context: context(world),
+            seed: world.seed,
+            horizon_s: horizon.map(Instant::as_secs_f64),
+            warm_up_s: world.warm_up.as_secs_f64(),
+            streams: world
+                .streams
+                .iter()
+                .map(|stream| (stream.name.clone(), describe(stream)))
+                .collect(),
+            offered_rps: offered_rps(&world.streams, world.horizon),
+            assumed: assumed.cloned().collect(),
+            numbers: world.provenance.len(),
+            warnings: world.warnings.clone(),
+        }
+    }
+}
+
+/// A policy in short text, as the command line takes it.
+pub fn policy_name(policy: &Policy) -> String {
+    match policy {
+        Policy::StateAware { terms } => format!(
+            "state_aware:{}",
+            match terms {
+                Terms::W => "w",
+                Terms::Wp => "w+p",
+                Terms::Wps => "w+p+s",
+            }
+        ),
+        Policy::Single { lane } => format!("single:{lane}"),
+        Policy::Serial { .. } => "serial".into(),
+        Policy::Naive { .. } => "naive".into(),
+        Policy::IdleFirst { .. } => "idle_first".into(),
+        Policy::ReuseFirst { .. } => "reuse_first".into(),
+        Policy::Fixed { .. } => "fixed".into(),
+        Policy::RoundRobin { .. } => "round_robin".into(),
+        Policy::ShortestJobFirst { .. } => "shortest_job_first".into(),
+        Policy::EarliestDeadlineFirst { .. } => "earliest_deadline_first".into(),
+    }
+}
+
+fn modes(modes: &Modes) -> Vec<String> {
+    let switch = |name: &str, on: bool| {
+        if on {
+            name.to_owned()
+        } else {
+            format!("no {name}")
+        }
+    };
+    let transfer = match modes.state_transfer {
+        StateTransfer::Auto => "auto",
+        StateTransfer::Import => "import",
+        StateTransfer::Reconstruct => "reconstruct",
+    };
+    vec![
+        switch("context reuse", modes.context_reuse),
+        switch(
+            "ingestion during generation",
+            modes.ingest_during_generation,
+        ),
+        switch("concurrent generation", modes.concurrent_generation),
+        format!("state transfer {transfer}"),
+        switch("embedding cache", modes.embedding_cache),
+    ]
+}
+
+fn context(world: &World) -> Vec<String> {
+    let frames = |count: u32| {
+        if count == 1 {
+            "1 frame".to_owned()
+        } else {
+            format!("{count} frames")
+        }
+    };
+    let keep = match world.keep {
+        Keep::All => "keeps all frames".to_owned(),
+        Keep::Window { frames: newest } => format!("keeps the newest {}", frames(newest)),
+        Keep::Sinks { first, recent } => {
+            format!("keeps the first {} and the newest {recent}", frames(first))
+        }
+    };
+    let binding = match world.binding {
+        Binding::Arrived => "queries read all frames that arrived before them",
+        Binding::Published => "queries read the newest version published at their arrival",
+        Binding::AtDispatch => "queries read the newest version published at their start",
+    };
+    let mut list = vec![keep, binding.to_owned()];
+    if world.answers_join_history {
+        list.push("answers join it".to_owned());
+    }
+    list
+}
+
+/// Mean rate at which the sources ask, if none of them waits for its answers.
+fn offered_rps(streams: &[StreamPlan], horizon: Instant) -> Option<f64> {
+    let queries = streams.iter().filter_map(|stream| stream.queries.as_ref());
+    let rate = |times: &QueryTimes| match times {
+        QueryTimes::Periodic { period_s } => Some(1.0 / period_s),
+        QueryTimes::Poisson { rate_hz } | QueryTimes::Gamma { rate_hz, .. } => Some(*rate_hz),
+        QueryTimes::Mmpp {
+            rates_hz,
+            mean_stay_s,
+        } => {
+            let asked: f64 = rates_hz.iter().zip(mean_stay_s).map(|(r, s)| r * s).sum();
+            Some(asked / mean_stay_s.iter().sum::<f64>())
+        }
+        QueryTimes::Listed(times) => {
+            let last = times.last()?.min(&horizon).as_secs_f64();
+            let count = times.iter().filter(|&&time| time < horizon).count();
+            (last > 0.0).then(|| count as f64 / last)
+        }
+        QueryTimes::ClosedLoop { .. } => None,
+    };
+    let mut total = 0.0;
+    for plan in queries {
+        total += rate(&plan.arrivals)?;
+    }
+    (total > 0.0 && total.is_finite()).then_some(total)
+}

@@ -1,0 +1,163 @@
+//! Means over independent replications, with 95 % intervals by Student's t.
+
+use sim::metrics::{LoadVerdict, Summary};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Confidence of every interval.
+const CONFIDENCE: f64 = 0.95;
+
+/// A mean over replications.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Mean.
+    pub mean: f64,
+    /// Half the width of the 95 % interval; `None` for one value, which says nothing of the spread.
+    pub half_width: Option<f64>,
+    /// Values behind it.
+    pub n: usize,
+}
+
+impl Estimate {
+    /// The estimate from independent values; `None` without values.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let n = values.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let half_width = quantile(n).map(|t| {
+            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+            t * (squares / (n - 1) as f64 / n as f64).sqrt()
+        });
+        Some(Self {
+            mean,
+            half_width,
+            n,
+        })
+    }
+
+    /// Whether the interval lies wholly above or below zero; `None` without an interval.
+    pub fn excludes_zero(&self) -> Option<bool> {
+        self.half_width.map(|half| self.mean.abs() > half)
+    }
+}
+
+/// The t quantile for the mean of `n` values; `None` below two.
+fn quantile(n: usize) -> Option<f64> {
+    let freedom = n.checked_sub(1).filter(|&freedom| freedom > 0)?;
+    let law = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
+    Some(law.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+}
+
+/// Reads one number from a run's summary; `None` where the run has none.
+pub type Get = fn(&Summary) -> Option<f64>;
+
+/// The replications of one configuration, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Replicated {
+    /// Summary of each replication.
+    pub summaries: Vec<Summary>,
+}
+
+impl Replicated {
+    /// How many replications.
+    pub fn count(&self) -> usize {
+        self.summaries.len()
+    }
+
+    /// The mean of a number over the replications that have it; `None` if none has.
+    pub fn estimate(&self, get: impl Fn(&Summary) -> Option<f64>) -> Option<Estimate> {
+        let values: Vec<f64> = self.summaries.iter().filter_map(get).collect();
+        Estimate::of(&values)
+    }
+
+    /// The mean of a number's difference to `reference`, replication by replication: both met the
+    /// same arrivals and lengths. Replications in which either lacks the number are left out.
+    pub fn difference(
+        &self,
+        reference: &Self,
+        get: impl Fn(&Summary) -> Option<f64>,
+    ) -> Option<Estimate> {
+        let pairs = self.summaries.iter().zip(&reference.summaries);
+        let values: Vec<f64> = pairs
+            .filter_map(|(own, other)| Some(get(own)? - get(other)?))
+            .collect();
+        Estimate::of(&values)
+    }
+
+    /// Replications with this verdict.
+    pub fn verdicts(&self, verdict: LoadVerdict) -> usize {
+        self.summaries
+            .iter()
+            .filter(|summary| summary.load == verdict)
+            .count()
+    }
+
+    /// The verdict that at least half of the replications reach or exceed.
+    pub fn verdict(&self) -> LoadVerdict {
+        let severity = |verdict: LoadVerdict| match verdict {
+            LoadVerdict::Finite => 0,
+            LoadVerdict::Steady => 1,
+            LoadVerdict::Near => 2,
+            LoadVerdict::Saturated => 3,
+        };
+        let mut all: Vec<_> = self.summaries.iter().map(|summary| summary.load).collect();
+        all.sort_by_key(|&verdict| severity(verdict));
+        all.get(all.len() / 2).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(throughput_rps: f64, load: LoadVerdict) -> Summary {
+        Summary {
+            throughput_rps,
+            load,
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn half_widths_are_students() {
+        // Five values with mean 3 and standard deviation √2.5; t(4, 0.975) = 2.776445.
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).expect("there are values");
+        assert_eq!(estimate.mean, 3.0);
+        let half = estimate.half_width.expect("five values have an interval");
+        assert!((half - 2.776_445 * (0.5_f64).sqrt()).abs() < 1e-6, "{half}");
+        assert_eq!(estimate.excludes_zero(), Some(true));
+    }
+
+    #[test]
+    fn one_value_has_no_interval_and_none_no_mean() {
+        let one = Estimate::of(&[7.0]).expect("there is a value");
+        assert_eq!((one.half_width, one.excludes_zero()), (None, None));
+        assert_eq!(Estimate::of(&[]), None);
+    }
+
+    #[test]
+    fn pairing_removes_what_both_share() {
+        let of = |values: [f64; 3]| Replicated {
+            summaries: values.map(|x| summary(x, LoadVerdict::Steady)).to_vec(),
+        };
+        let (a, b) = (of([1.0, 5.0, 9.0]), of([2.0, 6.0, 10.0]));
+        let get = |summary: &Summary| Some(summary.throughput_rps);
+        let difference = b.difference(&a, get).expect("there are pairs");
+        assert_eq!((difference.mean, difference.half_width), (1.0, Some(0.0)));
+        // Unpaired, the same difference drowns in the spread.
+        let half = a.estimate(get).and_then(|e| e.half_width);
+        assert!(half.expect("three values have an interval") > 5.0);
+    }
+
+    #[test]
+    fn the_verdict_is_the_middle_one() {
+        use LoadVerdict::{Near, Saturated, Steady};
+        let of = |list: &[LoadVerdict]| Replicated {
+            summaries: list.iter().map(|&load| summary(0.0, load)).collect(),
+        };
+        assert_eq!(of(&[Steady, Saturated, Steady]).verdict(), Steady);
+        assert_eq!(of(&[Saturated, Near]).verdict(), Saturated);
+        assert_eq!(of(&[]).verdict(), LoadVerdict::Finite);
+    }
+}

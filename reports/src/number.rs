@@ -1,0 +1,146 @@
+//! Numbers as text: three significant digits, and an interval in the digits of its mean.
+
+use crate::interval::Estimate;
+
+/// Stands where a number does not exist.
+pub const ABSENT: &str = "–";
+
+/// Digits after the point that show `x` with `digits` significant ones.
+fn places(x: f64, digits: i32) -> usize {
+    if x == 0.0 || !x.is_finite() {
+        return (digits - 1) as usize;
+    }
+    let exponent = x.abs().log10().floor() as i32;
+    (digits - 1 - exponent).clamp(0, 12) as usize
+}
+
+/// Three significant digits, without exponent: `0.0123`, `1.23`, `123`, `1234567`.
+pub fn short(x: f64) -> String {
+    if x == 0.0 {
+        return "0".into();
+    }
+    let text = format!("{x:.0$}", places(x, 3));
+    // Rounding may have added a digit: 9.996 → 10.00 → 10.0.
+    let rounded: f64 = text.parse().unwrap_or(x);
+    format!("{rounded:.0$}", places(rounded, 3))
+}
+
+/// A mean, with its interval where it has one: `1.23 ± 0.04`.
+pub fn estimate(estimate: Option<Estimate>) -> String {
+    let Some(estimate) = estimate else {
+        return ABSENT.into();
+    };
+    let Some(half) = estimate.half_width else {
+        return short(estimate.mean);
+    };
+    let digits = interval_places(estimate.mean, half);
+    format!("{:.digits$} ± {half:.digits$}", estimate.mean)
+}
+
+/// A difference with its sign and interval: `+1.23 ± 0.04`, to one digit more than the three that show
+/// `scale`, the number that it is a difference to.
+pub fn difference(estimate: Option<Estimate>, scale: f64) -> String {
+    let Some(estimate) = estimate else {
+        return ABSENT.into();
+    };
+    let mean = estimate.mean;
+    let Some(half) = estimate.half_width else {
+        return if mean == 0.0 {
+            "0".into()
+        } else {
+            format!("{}{}", sign(mean), short(mean.abs()))
+        };
+    };
+    if mean == 0.0 && half == 0.0 {
+        return "0".into();
+    }
+    let digits = interval_places(mean, half).min(places(scale, 3) + 1);
+    format!("{}{:.digits$} ± {half:.digits$}", sign(mean), mean.abs())
+}
+
+fn sign(x: f64) -> &'static str {
+    if x < 0.0 { "−" } else { "+" }
+}
+
+/// Digits for a mean and its half-width: three of the larger, but never so few that the half-width
+/// shows as nothing.
+fn interval_places(mean: f64, half: f64) -> usize {
+    let digits = places(mean.abs().max(half), 3);
+    if half > 0.0 {
+        digits.max(places(half, 1).min(6))
+    } else {
+        digits
+    }
+}
+
+/// Bytes in the largest unit that leaves at least 1: `12.3 MB`.
+pub fn bytes(count: f64) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    match units.iter().find(|(size, _)| count >= *size) {
+        Some((size, name)) => format!("{} {name}", short(count / size)),
+        None => format!("{count:.0} B"),
+    }
+}
+
+/// A share as a whole percentage: `63 %`; what is not quite all or nothing is not rounded to it.
+pub fn percent(share: f64) -> String {
+    let value = 100.0 * share;
+    if share > 0.0 && value < 0.5 {
+        "<1 %".into()
+    } else if share < 1.0 && value >= 99.5 {
+        ">99 %".into()
+    } else {
+        format!("{value:.0} %")
+    }
+}
+
+/// A bar of `width` cells for a share within [0, 1].
+pub fn bar(share: f64, width: usize) -> String {
+    let full = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
+    format!("{}{}", "█".repeat(full), "░".repeat(width - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_significant_digits() {
+        for (x, text) in [
+            (0.0, "0"),
+            (0.012_345, "0.0123"),
+            (1.0, "1.00"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (1_234_567.0, "1234567"),
+        ] {
+            assert_eq!(short(x), text);
+        }
+    }
+
+    #[test]
+    fn intervals_take_the_digits_of_their_mean() {
+        let of = |mean, half_width| {
+            Some(Estimate {
+                mean,
+                half_width,
+                n: 2,
+            })
+        };
+        assert_eq!(estimate(of(1.2345, Some(0.0456))), "1.23 ± 0.05");
+        assert_eq!(estimate(of(1.2345, Some(0.0004))), "1.2345 ± 0.0004");
+        assert_eq!(estimate(of(1.2345, None)), "1.23");
+        assert_eq!(estimate(None), ABSENT);
+        assert_eq!(difference(of(-0.5, Some(0.25)), 1.0), "−0.500 ± 0.250");
+        assert_eq!(difference(of(0.0, Some(0.0)), 1.0), "0");
+        assert_eq!(difference(of(2e-5, Some(7e-5)), 0.1), "+0.0000 ± 0.0001");
+    }
+
+    #[test]
+    fn shares_are_not_rounded_to_all_or_nothing() {
+        assert_eq!(percent(0.001), "<1 %");
+        assert_eq!(percent(0.999), ">99 %");
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(bar(0.5, 4), "██░░");
+    }
+}

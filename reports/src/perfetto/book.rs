@@ -1,0 +1,209 @@
+//! What the timeline must remember between a start and an end: bounded by what is in the system.
+
+use std::collections::BTreeMap;
+
+use sim::dispatch::{Preparation, Task};
+use sim::spec::model::StageKind;
+use sim::time::Instant;
+use sim::world::{EngineId, LANES_MAX, LaneId, StreamId, World};
+
+/// A stage that ran.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slice {
+    pub(super) since: Instant,
+    pub(super) task: Task,
+    /// Number of the query that it serves.
+    pub(super) query: Option<u32>,
+    /// How the query's version became usable, so far.
+    pub(super) preparation: Preparation,
+}
+
+/// Where and when a version was completed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Published {
+    pub(super) lane: LaneId,
+    pub(super) since: Instant,
+    pub(super) at: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Query {
+    stream: StreamId,
+    index: u32,
+    version: Option<u32>,
+    started: bool,
+    imported: bool,
+    rebuilt: bool,
+}
+
+/// The newest ingest of a stream that ended.
+#[derive(Clone, Copy, Debug)]
+struct Ingested {
+    version: u32,
+    place: Published,
+}
+
+/// What is in the system.
+#[derive(Debug)]
+pub(super) struct Book {
+    running: [Option<Slice>; LANES_MAX],
+    /// Queries by ticket.
+    queries: BTreeMap<u32, Query>,
+    ingested: Vec<Option<Ingested>>,
+    /// Versions of each stream that somebody may still read.
+    versions: Vec<BTreeMap<u32, Published>>,
+    /// Tokens by engine, then stream.
+    resident: Vec<Vec<u64>>,
+    reuse: bool,
+}
+
+impl Book {
+    pub(super) fn new(world: &World) -> Self {
+        let streams = world.streams.len();
+        Self {
+            running: [None; LANES_MAX],
+            queries: BTreeMap::new(),
+            ingested: vec![None; streams],
+            versions: vec![BTreeMap::new(); streams],
+            resident: vec![vec![0; streams]; world.engines.len()],
+            reuse: world.modes.context_reuse,
+        }
+    }
+
+    /// A query came.
+    pub(super) fn asked(&mut self, ticket: u32, stream: StreamId, index: u32) {
+        self.queries.insert(
+            ticket,
+            Query {
+                stream,
+                index,
+                version: None,
+                started: false,
+                imported: false,
+                rebuilt: false,
+            },
+        );
+    }
+
+    /// A query was bound.
+    pub(super) fn bound(&mut self, stream: StreamId, index: u32, version: u32) {
+        for query in self.queries.values_mut() {
+            if query.stream == stream && query.index == index {
+                query.version = Some(version);
+            }
+        }
+    }
+
+    /// A query ended.
+    pub(super) fn ended(&mut self, ticket: u32) {
+        self.queries.remove(&ticket);
+    }
+
+    /// Queries that wait, and that have started.
+    pub(super) fn requests(&self) -> (usize, usize) {
+        let started = self.queries.values().filter(|query| query.started).count();
+        (self.queries.len() - started, started)
+    }
+
+    /// A task started; says whether it was the first of a query.
+    pub(super) fn started(
+        &mut self,
+        world: &World,
+        now: Instant,
+        lane: LaneId,
+        task: Task,
+    ) -> bool {
+        let kind = world.stages[task.stage.0 as usize].kind;
+        let query = self.queries.get_mut(&task.ticket);
+        let mut slice = Slice {
+            since: now,
+            task,
+            query: None,
+            preparation: Preparation::Reuse,
+        };
+        let mut first = false;
+        if let Some(query) = query {
+            first = !std::mem::replace(&mut query.started, true);
+            query.imported |= kind == StageKind::Import;
+            query.rebuilt |= kind == StageKind::Reconstruct;
+            slice.query = Some(query.index);
+            slice.preparation = match (query.imported, query.rebuilt) {
+                (false, false) => Preparation::Reuse,
+                (true, false) => Preparation::Import,
+                (false, true) => Preparation::Reconstruct,
+                (true, true) => Preparation::ImportAndReconstruct,
+            };
+        }
+        if kind == StageKind::QueryPrefill {
+            // A prefill starts on exactly its version's context.
+            self.holds(world, lane, task.stream, u64::from(task.context));
+        }
+        self.running[lane.0 as usize] = Some(slice);
+        first
+    }
+
+    /// A lane's task ended.
+    pub(super) fn stopped(&mut self, world: &World, now: Instant, lane: LaneId) -> Option<Slice> {
+        let slice = self.running[lane.0 as usize].take()?;
+        let task = slice.task;
+        let kind = world.stages[task.stage.0 as usize].kind;
+        if matches!(kind, StageKind::Ingest | StageKind::Reconstruct) {
+            let tokens = u64::from(task.context) + u64::from(task.size);
+            self.holds(world, lane, task.stream, tokens);
+        }
+        if kind == StageKind::Ingest {
+            self.ingested[task.stream.0 as usize] = Some(Ingested {
+                version: task.version,
+                place: Published {
+                    lane,
+                    since: slice.since,
+                    at: now,
+                },
+            });
+        }
+        Some(slice)
+    }
+
+    /// A lane failed, with what it ran.
+    pub(super) fn failed(&mut self, lane: LaneId) -> Option<Slice> {
+        self.running[lane.0 as usize].take()
+    }
+
+    fn holds(&mut self, world: &World, lane: LaneId, stream: StreamId, tokens: u64) {
+        if self.reuse {
+            let engine = world.engine_of(lane);
+            self.resident[engine.0 as usize][stream.0 as usize] = tokens;
+        }
+    }
+
+    /// A version was published: what nobody can read any more is forgotten.
+    pub(super) fn publish(&mut self, stream: StreamId, version: u32) {
+        let index = stream.0 as usize;
+        if let Some(made) = self.ingested[index].filter(|made| made.version == version) {
+            self.versions[index].insert(version, made.place);
+        }
+        let read = self
+            .queries
+            .values()
+            .filter(|query| query.stream == stream)
+            .filter_map(|query| query.version)
+            .min();
+        let oldest = read.unwrap_or(version).min(version);
+        self.versions[index] = self.versions[index].split_off(&oldest);
+    }
+
+    /// Where a version was completed, if an ingest did.
+    pub(super) fn published(&self, stream: StreamId, version: u32) -> Option<Published> {
+        self.versions[stream.0 as usize].get(&version).copied()
+    }
+
+    /// A stream left an engine.
+    pub(super) fn evicted(&mut self, engine: EngineId, stream: StreamId) {
+        self.resident[engine.0 as usize][stream.0 as usize] = 0;
+    }
+
+    /// Tokens of contexts that an engine holds.
+    pub(super) fn resident_tokens(&self, engine: EngineId) -> u64 {
+        self.resident[engine.0 as usize].iter().sum()
+    }
+}

@@ -1,0 +1,243 @@
+//! Policies side by side, and their paired differences to the first.
+
+use sim::metrics::{LoadVerdict, Summary};
+
+use super::WIDTH;
+use super::layout::{self, append, line};
+use crate::facts::Facts;
+use crate::interval::Replicated;
+use crate::metric::{
+    Better, COMPLETION, Metric, STALENESS, THROUGHPUT, TTFT_MEAN, TTFT_P95, refused,
+};
+use crate::number::{self, ABSENT, short};
+
+/// Marks the best value of a column.
+const BEST: &str = "*";
+/// Marks a difference whose interval excludes 0.
+const DIFFERENT: &str = "≠";
+/// Stands for latencies without a steady value.
+const GROWS: &str = "grows";
+
+/// The text of several policies on the same arrivals and lengths. The first is the reference.
+pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> String {
+    let mut out = String::new();
+    let Some((reference, first)) = policies.first() else {
+        return out;
+    };
+    let count = policies.len();
+    let which = format!("{count} compared on the same arrivals and lengths; reference {reference}");
+    layout::facts(&mut out, facts, &which, first.count());
+    out.push('\n');
+    values(&mut out, policies);
+    if policies.len() > 1 {
+        out.push('\n');
+        differences(&mut out, policies);
+    }
+    let mut notes = vec![format!("{BEST} best of its column")];
+    if first.count() > 1 && count > 1 {
+        notes.push(format!("{DIFFERENT} the 95 % interval excludes 0"));
+    }
+    if policies.iter().any(|(_, runs)| grows(runs)) {
+        notes.push("grows: the queue grows, there is no steady latency".into());
+    }
+    out.push('\n');
+    for part in layout::wrap(&notes.join("; "), WIDTH) {
+        out.push_str(&part);
+        out.push('\n');
+    }
+    line(
+        &mut out,
+        "contexts",
+        "requests whose context was reused / imported / reconstructed (or both)",
+    );
+    let warnings: Vec<String> = facts
+        .warnings
+        .iter()
+        .filter(|warning| !warning.contains("crossinfer check"))
+        .cloned()
+        .collect();
+    layout::warnings(&mut out, &warnings);
+    out
+}
+
+fn grows(runs: &Replicated) -> bool {
+    runs.verdict() == LoadVerdict::Saturated
+}
+
+/// A number's mean, where it has one.
+fn mean(metric: &Metric, runs: &Replicated) -> Option<f64> {
+    if metric.steady_only && grows(runs) {
+        return None;
+    }
+    runs.estimate(metric.get).map(|estimate| estimate.mean)
+}
+
+fn best(metric: &Metric, policies: &[(String, Replicated)]) -> Option<f64> {
+    let means = policies.iter().filter_map(|(_, runs)| mean(metric, runs));
+    match metric.better {
+        Better::Higher => means.max_by(f64::total_cmp),
+        Better::Lower => means.min_by(f64::total_cmp),
+    }
+}
+
+/// Means of all policies; in two tables where one would be too wide.
+fn values(out: &mut String, policies: &[(String, Replicated)]) {
+    let (latencies, work) = (latencies(policies), work(policies));
+    let joined: Vec<Vec<String>> = latencies
+        .iter()
+        .zip(&work)
+        .map(|(left, right)| left.iter().chain(&right[1..]).cloned().collect())
+        .collect();
+    let whole = text(&joined);
+    if whole.lines().all(|line| line.chars().count() <= WIDTH) {
+        *out += &whole;
+    } else {
+        *out += &text(&latencies);
+        out.push('\n');
+        *out += &text(&work);
+    }
+}
+
+/// Rows as a table; the first row is the header.
+fn text(rows: &[Vec<String>]) -> String {
+    let mut out = String::new();
+    if let Some((header, rows)) = rows.split_first() {
+        let mut table = layout::table(header);
+        table.add_rows(rows);
+        append(&mut out, &table);
+    }
+    out
+}
+
+/// Rates and times, header first.
+fn latencies(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
+    let columns = [
+        ("answers\n/s", THROUGHPUT),
+        ("TTFT\ns", TTFT_MEAN),
+        ("p95\ns", TTFT_P95),
+        ("compl.\ns", COMPLETION),
+        ("stale\ns", STALENESS),
+    ];
+    let best: Vec<_> = columns.iter().map(|(_, m)| best(m, policies)).collect();
+    let mut header = vec!["policy".to_owned()];
+    header.extend(columns.iter().map(|(title, _)| (*title).to_owned()));
+    let rows = policies.iter().map(|(name, runs)| {
+        let cells = columns.iter().zip(&best).map(|((_, metric), best)| {
+            match mean(metric, runs) {
+                None if metric.steady_only && grows(runs) => format!("{GROWS} "),
+                None => format!("{ABSENT} "),
+                Some(value) => {
+                    // What reads the same is marked the same.
+                    let text = short(value);
+                    let mark = best.filter(|best| short(*best) == text);
+                    format!("{text}{}", mark.map_or(" ", |_| BEST))
+                }
+            }
+        });
+        std::iter::once(name.clone()).chain(cells).collect()
+    });
+    std::iter::once(header).chain(rows).collect()
+}
+
+/// What engines and contexts did, header first.
+fn work(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
+    let first = policies.first().and_then(|(_, runs)| runs.summaries.first());
+    let engines: Vec<&str> = first
+        .into_iter()
+        .flat_map(|summary| summary.engines.iter().map(|engine| engine.name.as_str()))
+        .collect();
+    let any = |get: fn(&Summary) -> u64| {
+        let mut all = policies.iter().flat_map(|(_, runs)| &runs.summaries);
+        all.any(|summary| get(summary) > 0)
+    };
+    let late = any(|s| s.late);
+    let mut header = vec![
+        "policy".to_owned(),
+        format!("busy %\n{}", engines.join("/")),
+        "contexts\nreq.".to_owned(),
+        "refused\nreq.".to_owned(),
+    ];
+    if late {
+        header.push("late\nreq.".to_owned());
+    }
+    let rows = policies.iter().map(|(name, runs)| {
+        let mut row = vec![
+            name.clone(),
+            shares(runs, engines.len()),
+            contexts(runs),
+            whole(runs, refused),
+        ];
+        if late {
+            row.push(whole(runs, |s| s.late));
+        }
+        row
+    });
+    std::iter::once(header).chain(rows).collect()
+}
+
+fn shares(runs: &Replicated, engines: usize) -> String {
+    let share = |index: usize| {
+        let busy = runs.estimate(|s| s.engines.get(index).map(|engine| engine.busy));
+        busy.map_or_else(|| ABSENT.into(), |b| format!("{:.0}", 100.0 * b.mean))
+    };
+    let list: Vec<String> = (0..engines).map(share).collect();
+    list.join("/")
+}
+
+fn contexts(runs: &Replicated) -> String {
+    [
+        whole(runs, |s| s.preparations.reuse),
+        whole(runs, |s| s.preparations.import),
+        whole(runs, |s| {
+            s.preparations.reconstruct + s.preparations.import_and_reconstruct
+        }),
+    ]
+    .join("/")
+}
+
+/// A mean count, rounded; what is not quite none is not shown as none.
+fn whole(runs: &Replicated, get: fn(&Summary) -> u64) -> String {
+    match runs.estimate(|s| Some(get(s) as f64)) {
+        None => ABSENT.into(),
+        Some(estimate) if estimate.mean > 0.0 && estimate.mean < 0.5 => "<1".into(),
+        Some(estimate) => format!("{:.0}", estimate.mean),
+    }
+}
+
+/// Differences of the others to the first.
+fn differences(out: &mut String, policies: &[(String, Replicated)]) {
+    let columns = [
+        ("answers  \n/s  ", THROUGHPUT),
+        ("TTFT  \ns  ", TTFT_MEAN),
+        ("TTFT p95  \ns  ", TTFT_P95),
+        ("completion  \ns  ", COMPLETION),
+    ];
+    let Some(((reference, first), others)) = policies.split_first() else {
+        return;
+    };
+    let title = format!("against\n{reference}");
+    let mut header = vec![title.as_str()];
+    header.extend(columns.iter().map(|(title, _)| *title));
+    let mut table = layout::table(&header);
+    for (name, runs) in others {
+        let mut row = vec![name.clone()];
+        for (_, metric) in &columns {
+            if metric.steady_only && (grows(runs) || grows(first)) {
+                row.push(format!("{GROWS}  "));
+                continue;
+            }
+            let difference = runs.difference(first, metric.get);
+            let excludes = difference.and_then(|d| d.excludes_zero());
+            let mark = if excludes == Some(true) {
+                DIFFERENT
+            } else {
+                " "
+            };
+            let scale = first.estimate(metric.get).map(|estimate| estimate.mean);
+            let text = number::difference(difference, scale.unwrap_or(0.0));
+            row.push(format!("{text} {mark}"));
+        }
+        table.add_row(row);
+    }
+    append(out, &table);
+}

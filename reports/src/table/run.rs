@@ -1,0 +1,303 @@
+//! One configuration: what was simulated, what came out, and how far to trust it.
+
+use sim::metrics::{Latency, LoadVerdict, Summary};
+
+use super::layout::{self, GLUE, LABEL, append, line};
+use crate::facts::Facts;
+use crate::interval::{Estimate, Replicated};
+use crate::json::outside;
+use crate::metric::refused;
+use crate::number::{self, ABSENT, bar, bytes, percent, short};
+
+/// Width of an engine's bar.
+const BAR: usize = 20;
+
+type GetLatency = fn(&Summary) -> &Latency;
+
+/// The text of one configuration.
+pub fn run(facts: &Facts, runs: &Replicated) -> String {
+    let mut out = String::new();
+    layout::facts(&mut out, facts, &facts.policy, runs.count());
+    out.push('\n');
+    load(&mut out, facts, runs);
+    out.push('\n');
+    latencies(&mut out, runs);
+    out.push('\n');
+    totals(&mut out, runs);
+    out.push('\n');
+    engines(&mut out, runs);
+    let mut warnings = facts.warnings.clone();
+    // The assumed numbers have a line of their own.
+    warnings.retain(|warning| !warning.contains("crossinfer check"));
+    warnings.extend(from_runs(runs));
+    layout::warnings(&mut out, &warnings);
+    out
+}
+
+/// Mean of a number, as text.
+fn mean(runs: &Replicated, get: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
+    runs.estimate(get).map(|estimate| estimate.mean)
+}
+
+/// Whether a steady latency exists, and how far away the edge is.
+fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
+    let busiest = mean(runs, |s| Some(s.busiest_lane)).unwrap_or(0.0);
+    let served = mean(runs, |s| Some(s.throughput_rps)).unwrap_or(0.0);
+    let text = match runs.verdict() {
+        LoadVerdict::Finite => format!(
+            "finite run: too few queries, or users who wait for answers, for a trend; busiest lane {} busy",
+            percent(busiest)
+        ),
+        LoadVerdict::Steady => format!(
+            "steady: the queue stays level; busiest lane {} busy",
+            percent(busiest)
+        ),
+        LoadVerdict::Near => format!(
+            "near saturation: busiest lane {} busy, {} left; latencies react strongly to load",
+            percent(busiest),
+            percent(1.0 - busiest)
+        ),
+        LoadVerdict::Saturated => {
+            let mut text = format!(
+                "SATURATED: the queue grows as long as queries arrive; busiest lane {} busy",
+                percent(busiest)
+            );
+            if let Some(offered) = facts.offered_rps.filter(|_| served > 0.0) {
+                text += &format!(
+                    "; asked {} /s, answered {} /s: {} times what it can serve",
+                    short(offered),
+                    short(served),
+                    short(offered / served)
+                );
+            }
+            text
+        }
+    };
+    line(out, "Load", &text);
+    let (count, saturated) = (runs.count(), runs.verdicts(LoadVerdict::Saturated));
+    if saturated > 0 && saturated < count {
+        line(
+            out,
+            "",
+            &format!("the queue grew in {saturated} of {count} replications"),
+        );
+    }
+}
+
+fn latencies(out: &mut String, runs: &Replicated) {
+    let saturated = runs.verdict() == LoadVerdict::Saturated;
+    let rows: [(&str, bool, GetLatency); 6] = [
+        ("TTFT", true, |s| &s.ttft_s),
+        ("completion", true, |s| &s.completion_s),
+        ("queueing", true, |s| &s.queueing_s),
+        ("per token", false, |s| &s.tpot_s),
+        ("staleness", true, |s| &s.staleness_s),
+        ("publication", true, |s| &s.publication_s),
+    ];
+    let mut table = layout::table(&["seconds", "mean", "p50", "p95", "p99", "max"]);
+    for (name, steady_only, get) in rows {
+        if saturated && steady_only {
+            table.add_row([name, "– (queue grows)", ABSENT, ABSENT, ABSENT, ABSENT]);
+            continue;
+        }
+        let cell =
+            |part: fn(&Latency) -> Option<f64>| number::estimate(runs.estimate(|s| part(get(s))));
+        table.add_row([
+            name.to_owned(),
+            cell(|l| l.mean),
+            cell(|l| l.p50),
+            cell(|l| l.p95),
+            cell(|l| l.p99),
+            cell(|l| l.max),
+        ]);
+    }
+    append(out, &table);
+}
+
+fn totals(out: &mut String, runs: &Replicated) {
+    let estimate = |get: fn(&Summary) -> Option<f64>| runs.estimate(get);
+    let text = |get: fn(&Summary) -> Option<f64>| number::estimate(estimate(get));
+    let saturated = runs.verdict() == LoadVerdict::Saturated;
+    line(
+        out,
+        "throughput",
+        &format!(
+            "{} answers/s, {} tokens/s",
+            text(|s| Some(s.throughput_rps)),
+            text(|s| Some(s.tokens_per_s))
+        ),
+    );
+    line(out, "answers", &answers(runs));
+    line(out, "contexts", &contexts(runs));
+    if !saturated && let Some(behind) = estimate(|s| s.frames_behind) {
+        line(
+            out,
+            "lag",
+            &format!("{} frames behind", number::estimate(Some(behind))),
+        );
+    }
+    line(
+        out,
+        "makespan",
+        &format!("{} s", text(|s| Some(s.makespan_s))),
+    );
+    line(
+        out,
+        "memory",
+        &format!(
+            "peak {}, of it {} KV; {} GB/s moved on average",
+            mean(runs, |s| Some(s.peak_memory_bytes as f64)).map_or_else(|| ABSENT.into(), bytes),
+            mean(runs, |s| Some(s.peak_kv_bytes as f64)).map_or_else(|| ABSENT.into(), bytes),
+            text(|s| Some(s.mean_bandwidth_gbps)),
+        ),
+    );
+    let energy = match estimate(|s| s.energy_j) {
+        None => "not reported: the profile has no power".to_owned(),
+        Some(_) => format!(
+            "{} J, {} J/answer, {} W on average",
+            text(|s| s.energy_j),
+            text(|s| s.energy_per_request_j),
+            text(|s| s.mean_power_w)
+        ),
+    };
+    line(out, "energy", &energy);
+}
+
+/// A mean count: whole for one run, else with its interval.
+fn count(estimate: Option<Estimate>) -> String {
+    match estimate {
+        None => ABSENT.into(),
+        Some(Estimate {
+            mean,
+            half_width: None,
+            ..
+        }) => format!("{mean}"),
+        Some(Estimate { mean, .. }) if mean.fract() == 0.0 => format!("{mean}"),
+        Some(Estimate { mean, .. }) => format!("{mean:.1}"),
+    }
+}
+
+fn answers(runs: &Replicated) -> String {
+    let text = |get: fn(&Summary) -> u64| count(runs.estimate(|s| Some(get(s) as f64)));
+    let any = |get: fn(&Summary) -> u64| runs.summaries.iter().any(|s| get(s) > 0);
+    let mut parts = vec![format!(
+        "{} of {} queries answered",
+        text(|s| s.completed),
+        text(|s| s.arrived)
+    )];
+    if any(|s| s.late) {
+        parts.push(format!("{} late", text(|s| s.late)));
+    }
+    if any(refused) {
+        let mut reasons: Vec<&str> = Vec::new();
+        for (reason, _) in runs.summaries.iter().flat_map(|s| &s.refused) {
+            if !reasons.contains(reason) {
+                reasons.push(reason);
+            }
+        }
+        let why: Vec<String> = reasons
+            .iter()
+            .map(|reason| {
+                let of = |s: &Summary| {
+                    let found = s.refused.iter().find(|(name, _)| name == reason);
+                    Some(found.map_or(0, |(_, count)| *count) as f64)
+                };
+                format!("{reason} {}", count(runs.estimate(of)))
+            })
+            .collect();
+        parts.push(format!("{} refused ({})", text(refused), why.join(", ")));
+    }
+    parts.push(format!("{} frames", text(|s| s.frames)));
+    if any(|s| s.frames_refused) {
+        parts.push(format!("{} frames dropped", text(|s| s.frames_refused)));
+    }
+    format!("{}{}", parts.join(", "), per_run(runs))
+}
+
+fn contexts(runs: &Replicated) -> String {
+    let text = |get: fn(&Summary) -> u64| count(runs.estimate(|s| Some(get(s) as f64)));
+    format!(
+        "{} reused, {} imported, {} reconstructed, {} both; {} evictions{}",
+        text(|s| s.preparations.reuse),
+        text(|s| s.preparations.import),
+        text(|s| s.preparations.reconstruct),
+        text(|s| s.preparations.import_and_reconstruct),
+        text(|s| s.evictions),
+        per_run(runs)
+    )
+}
+
+fn per_run(runs: &Replicated) -> &'static str {
+    if runs.count() > 1 {
+        " (means of a replication)"
+    } else {
+        ""
+    }
+}
+
+/// Busy share of each engine as a bar, with where its time went.
+fn engines(out: &mut String, runs: &Replicated) {
+    let Some(first) = runs.summaries.first() else {
+        return;
+    };
+    out.push_str("engine      busy\n");
+    for (index, engine) in first.engines.iter().enumerate() {
+        let share = mean(runs, |s| s.engines.get(index).map(|engine| engine.busy));
+        let share = share.unwrap_or(0.0);
+        let stages: Vec<String> = engine
+            .stages_s
+            .iter()
+            .map(|(stage, _)| {
+                let secs = mean(runs, |s| {
+                    let row = &s.engines.get(index)?.stages_s;
+                    Some(row.iter().find(|(name, _)| name == stage)?.1)
+                });
+                format!("{stage}{GLUE}{}{GLUE}s", short(secs.unwrap_or(0.0)))
+            })
+            .collect();
+        let name = if engine.name.chars().count() < LABEL {
+            engine.name.clone()
+        } else {
+            format!("{} ", engine.name)
+        };
+        let text = format!(
+            "{}{GLUE}{}  {}",
+            bar(share, BAR),
+            format!("{:>5}", percent(share)).replace(' ', "\u{a0}"),
+            stages.join(", ")
+        );
+        let mut label = name.as_str();
+        for (row, part) in layout::wrap(&text, super::WIDTH - LABEL.max(name.len()))
+            .into_iter()
+            .enumerate()
+        {
+            let indent = if row == 0 { 0 } else { BAR + 8 };
+            out.push_str(&layout::pad(label, LABEL));
+            out.push_str(&" ".repeat(indent));
+            out.push_str(part.trim_end());
+            out.push('\n');
+            label = "";
+        }
+    }
+}
+
+/// What the runs themselves warn of.
+fn from_runs(runs: &Replicated) -> Vec<String> {
+    let mut list = Vec::new();
+    let far = outside(runs);
+    if !far.is_empty() {
+        let stages: Vec<String> = far
+            .iter()
+            .map(|(engine, stage, times)| format!("{stage}@{engine} ({times})"))
+            .collect();
+        list.push(format!(
+            "stages ran outside the range in which they were measured, so their times are extrapolated: {}",
+            stages.join(", ")
+        ));
+    }
+    let answered = |s: &Summary| s.completed > 0;
+    if !runs.summaries.is_empty() && !runs.summaries.iter().any(answered) {
+        list.push("no query was answered after the warm-up: there are no latencies".into());
+    }
+    list
+}

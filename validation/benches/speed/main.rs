@@ -1,0 +1,164 @@
+//! How fast the simulator is.
+//!
+//! `cargo bench -p crossinfer-validation --bench speed` prints, for one core:
+//! - requests and handled events a second on a steady load of a million requests (512 prompt and 128
+//!   answer tokens, two lanes, two streams, water-filling contention and metrics on, trace off), and the
+//!   memory that this takes at its peak;
+//! - whole simulations a second of the two-camera RK3588 scenario (loaded once);
+//! - the time from the start of the process's work to the first event.
+//!
+//! An *event* is one input (arrival, end of a task) taken off the agenda and fully handled.
+//! Clocks vary with the machine's load; for counts that do not, run
+//! `valgrind --tool=callgrind` on this program with `-- steady N` for two `N` and take the difference.
+
+use std::time::Instant;
+
+use sim::load::{Files, Inputs, Kind, Library, Source};
+use sim::simulation::Simulation;
+use sim::world::World;
+use validation::folder::{Disk, Folder};
+
+struct Bench;
+
+impl Library for Bench {
+    fn soc(&self, _: &str) -> Option<Source> {
+        source("soc.toml", include_str!("soc.toml"))
+    }
+    fn model(&self, _: &str) -> Option<Source> {
+        source("model.toml", include_str!("model.toml"))
+    }
+    fn costs(&self, _: &str, _: &str) -> Option<Source> {
+        source("costs.toml", include_str!("costs.toml"))
+    }
+    fn names(&self, _: Kind) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Files for Bench {
+    fn read(&self, path: &str) -> Result<String, String> {
+        Err(format!("the benchmark reads no file, not even {path}"))
+    }
+}
+
+fn source(name: &str, text: &str) -> Option<Source> {
+    Some(Source {
+        name: name.into(),
+        text: text.into(),
+    })
+}
+
+fn steady(requests: u64, policy: &str) -> World {
+    let text = include_str!("steady.toml").replace("500000", &(requests / 2).to_string());
+    load(
+        Inputs::read("steady.toml", &text, &Bench, &Bench).map_err(|faults| faults.to_string()),
+        policy,
+    )
+}
+
+fn cameras() -> World {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let path = format!("{root}/scenarios/two-cameras-rk3588.toml");
+    let inputs = std::fs::read_to_string(&path)
+        .map_err(|error| error.to_string())
+        .and_then(|text| {
+            Inputs::read(
+                &path,
+                &text,
+                &Folder::new(format!("{root}/profiles")),
+                &Disk,
+            )
+            .map_err(|faults| faults.to_string())
+        });
+    load(inputs, "")
+}
+
+fn load(inputs: Result<Inputs, String>, policy: &str) -> World {
+    let world = inputs.and_then(|inputs| {
+        if policy.is_empty() {
+            inputs.world().map_err(|faults| faults.to_string())
+        } else {
+            inputs.with_policy_text(policy)
+        }
+    });
+    match world {
+        Ok(world) => world,
+        Err(message) => panic!("the benchmark's scenario does not load: {message}"),
+    }
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| arg != "--bench")
+        .collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["steady", requests] => bench_steady(requests.parse().expect("a number"), ""),
+        ["steady", requests, policy] => bench_steady(requests.parse().expect("a number"), policy),
+        ["cameras", runs] => bench_cameras(runs.parse().expect("a number")),
+        _ => {
+            bench_start();
+            bench_steady(1_000_000, "");
+            bench_cameras(20_000);
+        }
+    }
+}
+
+fn bench_start() {
+    let start = Instant::now();
+    let world = cameras();
+    let mut simulation = Simulation::new(&world);
+    let loaded = start.elapsed();
+    simulation.run(0);
+    println!(
+        "start: {:.2} ms from no file read to the first event",
+        loaded.as_secs_f64() * 1e3
+    );
+}
+
+fn bench_steady(requests: u64, policy: &str) {
+    let world = steady(requests, policy);
+    let mut simulation = Simulation::new(&world);
+    let start = Instant::now();
+    simulation.run(0);
+    let secs = start.elapsed().as_secs_f64();
+    let summary = simulation.summary();
+    println!(
+        "steady: {} requests, {} events in {secs:.3} s: {:.2} M requests/s, {:.2} M events/s; peak memory {} MiB",
+        summary.completed,
+        summary.events,
+        summary.completed as f64 / secs / 1e6,
+        summary.events as f64 / secs / 1e6,
+        peak_mib().map_or("unknown".into(), |mib| format!("{mib:.1}")),
+    );
+    println!(
+        "        (simulated: {:.3} requests/s, busiest lane {:.0} %, mean TTFT {:.2} s)",
+        summary.throughput_rps,
+        summary.busiest_lane * 100.0,
+        summary.ttft_s.mean.unwrap_or(f64::NAN)
+    );
+}
+
+fn bench_cameras(runs: u32) {
+    let world = cameras();
+    let mut simulation = Simulation::new(&world);
+    let mut events = 0;
+    let start = Instant::now();
+    for run in 0..runs {
+        events += simulation.run(run).events();
+    }
+    let secs = start.elapsed().as_secs_f64();
+    println!(
+        "cameras: {runs} simulations of the two-camera RK3588 scenario in {secs:.3} s: {:.0} a second ({} events each)",
+        f64::from(runs) / secs,
+        events / u64::from(runs.max(1)),
+    );
+}
+
+/// Peak resident memory of this process, MiB (Linux).
+fn peak_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib / 1024.0)
+}
