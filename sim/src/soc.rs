@@ -68,6 +68,8 @@ struct Key {
     context: u32,
 }
 
+/// Lanes up to which rates use small arrays: nearly every SoC.
+const FEW_LANES: usize = 4;
 /// Costs remembered, a power of two.
 const REMEMBERED: usize = 128;
 
@@ -81,6 +83,8 @@ pub struct Soc<'w> {
     lanes: Vec<Running>,
     now: Instant,
     rates_stale: bool,
+    /// The lane that ends first, and when; at most as late as any.
+    first: (Instant, LaneId),
     memo: SlowdownMemo,
     remembered: Vec<Option<(Key, Played)>>,
     unmeasured: Vec<[u64; STAGES_MAX]>,
@@ -130,6 +134,7 @@ impl<'w> Soc<'w> {
             lanes: vec![idle; world.lanes.len()],
             now: Instant::ZERO,
             rates_stale: false,
+            first: (Instant::NEVER, LaneId(0)),
             memo: SlowdownMemo::new(),
             remembered: vec![None; REMEMBERED],
             unmeasured: vec![[0; STAGES_MAX]; world.engines.len()],
@@ -147,6 +152,7 @@ impl<'w> Soc<'w> {
         }
         self.now = Instant::ZERO;
         self.rates_stale = false;
+        self.first = (Instant::NEVER, LaneId(0));
         for row in &mut self.unmeasured {
             row.fill(0);
         }
@@ -213,6 +219,8 @@ impl<'w> Soc<'w> {
         running.active = false;
         running.done_at = Instant::NEVER;
         self.rates_stale = true;
+        let running = *running;
+        self.first = self.first_done();
         let busy = self.now.saturating_since(running.started).as_secs_f64();
         let moved = self
             .world
@@ -403,7 +411,16 @@ impl<'w> Soc<'w> {
     /// Recomputes the rates of all running stages as of `now`.
     fn update_rates(&mut self) {
         self.rates_stale = false;
-        let mut ids = [0u8; LANES_MAX];
+        if self.lanes.len() <= FEW_LANES {
+            self.update_rates_of::<FEW_LANES>();
+        } else {
+            self.update_rates_of::<LANES_MAX>();
+        }
+    }
+
+    /// `N` bounds the lanes.
+    fn update_rates_of<const N: usize>(&mut self) {
+        let mut ids = [0u8; N];
         let mut count = 0;
         let mut cores = self.world.cpu.background_cores;
         for (index, lane) in self.lanes.iter().enumerate() {
@@ -416,34 +433,18 @@ impl<'w> Soc<'w> {
         if count == 0 {
             return;
         }
-        let mut slowdowns = [1.0; LANES_MAX];
         let together = count > 1;
+        let mut slowdowns = [1.0; N];
         if together || self.world.memory.background_bandwidth > 0.0 {
-            let mut loads = [self.lanes[ids[0] as usize].played.load; LANES_MAX];
-            for (load, &id) in loads.iter_mut().zip(&ids[..count]) {
-                let lane = &self.lanes[id as usize];
-                *load = if together {
-                    lane.played.corun_load
-                } else {
-                    lane.played.load
-                };
-            }
-            if together {
-                self.memo.slowdowns(
-                    &*self.world.contention,
-                    &loads[..count],
-                    &mut slowdowns[..count],
-                );
-            } else {
-                self.world
-                    .contention
-                    .slowdowns(&loads[..1], &mut slowdowns[..1]);
-            }
+            self.contend::<N>(&ids[..count], &mut slowdowns);
         }
         let oversubscribed = (cores / self.world.cpu.cores).max(1.0);
         for (&id, &slowdown) in ids[..count].iter().zip(&slowdowns) {
             let lane = &mut self.lanes[id as usize];
-            let mut rate = slowdown * (1.0 + lane.played.cpu_share * (oversubscribed - 1.0));
+            let mut rate = slowdown;
+            if oversubscribed > 1.0 {
+                rate *= 1.0 + lane.played.cpu_share * (oversubscribed - 1.0);
+            }
             if together {
                 rate *= lane.played.corun_ratio;
             }
@@ -457,6 +458,31 @@ impl<'w> Soc<'w> {
             lane.updated = self.now;
             lane.slowdown = rate;
             lane.done_at = self.now + Duration((lane.left * rate + 0.5) as u64);
+        }
+    }
+
+    /// Slowdowns of the running lanes `ids`.
+    fn contend<const N: usize>(&self, ids: &[u8], slowdowns: &mut [f64; N]) {
+        let mut loads = [Load {
+            engine: EngineId(0),
+            mu: 0.0,
+        }; N];
+        let count = ids.len();
+        for (load, &id) in loads.iter_mut().zip(ids) {
+            let played = &self.lanes[id as usize].played;
+            *load = if count > 1 {
+                played.corun_load
+            } else {
+                played.load
+            };
+        }
+        let model = &*self.world.contention;
+        if count > 1 {
+            self.memo
+                .slowdowns(model, &loads[..count], &mut slowdowns[..count]);
+        } else {
+            // Background traffic slows even a stage that runs by itself, which the memo does not know.
+            model.slowdowns(&loads[..1], &mut slowdowns[..1]);
         }
     }
 
@@ -476,11 +502,11 @@ impl<'w> Soc<'w> {
 impl Executor for Soc<'_> {
     fn next(&mut self) -> Option<(Instant, Input)> {
         let arrival = self.workload.peek();
-        let (mut done_at, mut lane) = self.first_done();
-        if self.rates_stale && done_at > self.now && arrival.is_none_or(|at| at > self.now) {
+        if self.rates_stale && self.first.0 > self.now && arrival.is_none_or(|at| at > self.now) {
             self.update_rates();
-            (done_at, lane) = self.first_done();
+            self.first = self.first_done();
         }
+        let (done_at, lane) = self.first;
         // At one instant, what ends goes before what arrives.
         if let Some(at) = arrival
             && at < done_at

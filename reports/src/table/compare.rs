@@ -141,7 +141,9 @@ fn latencies(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
 
 /// What engines and contexts did, header first.
 fn work(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
-    let first = policies.first().and_then(|(_, runs)| runs.summaries.first());
+    let first = policies
+        .first()
+        .and_then(|(_, runs)| runs.summaries.first());
     let engines: Vec<&str> = first
         .into_iter()
         .flat_map(|summary| summary.engines.iter().map(|engine| engine.name.as_str()))

@@ -13,6 +13,8 @@ use crate::world::{EngineId, LANES_MAX, LaneId, StageId};
 
 /// Loads that the memo keeps whole; more are computed each time.
 const MEMO_LOADS: usize = 3;
+/// Lanes up to which estimates use small arrays: nearly every SoC.
+const FEW_LANES: usize = 4;
 /// Slots, a power of two.
 const MEMO_SLOTS: usize = 64;
 
@@ -131,6 +133,23 @@ pub struct Estimate {
     pub beside: u64,
     /// Delay that it would cause to what runs and waits on other lanes.
     pub harm: u64,
+}
+
+/// What the policy was last told of a request on a lane: placing it there need not ask again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quote {
+    pub(crate) job: u32,
+    pub(crate) at: Instant,
+    /// Preparation and service alone, ns.
+    pub(crate) time: u64,
+}
+
+impl Quote {
+    pub(crate) const NONE: Self = Self {
+        job: u32::MAX,
+        at: Instant::NEVER,
+        time: 0,
+    };
 }
 
 fn ns(secs: f64) -> u64 {
@@ -383,8 +402,13 @@ impl State<'_> {
             alone, decode_mu, ..
         } = self.service(engine, job.prompt, job.predicted, context);
         let prepare = self.preparation_time(job, version, engine);
+        self.quotes[lane.0 as usize].set(Quote {
+            job: job_id.0,
+            at: now,
+            time: prepare + alone,
+        });
         let wait = self.wait(lane, now, true);
-        let mut estimate = Estimate {
+        let estimate = Estimate {
             wait,
             prepare,
             alone,
@@ -395,11 +419,27 @@ impl State<'_> {
             return estimate;
         }
         // Decode dominates a request: its intensity stands for the whole.
-        let mut loads = [Load {
+        let own = Load {
             engine,
             mu: decode_mu,
-        }; LANES_MAX];
-        let mut others = [(lane, 0u64); LANES_MAX];
+        };
+        if self.lanes.len() <= FEW_LANES {
+            self.beside::<FEW_LANES>(lane, own, estimate, now)
+        } else {
+            self.beside::<LANES_MAX>(lane, own, estimate, now)
+        }
+    }
+
+    /// Adds to an estimate the slowdown that the request would see and cause. `N` bounds the lanes.
+    fn beside<const N: usize>(
+        &self,
+        lane: LaneId,
+        own: Load,
+        mut estimate: Estimate,
+        now: Instant,
+    ) -> Estimate {
+        let mut loads = [own; N];
+        let mut others = [(lane, 0u64); N];
         let mut count = 0;
         for (index, other) in self.lanes.iter().enumerate() {
             let id = LaneId(index as u8);
@@ -407,7 +447,7 @@ impl State<'_> {
                 continue;
             }
             // How long it, and what waits behind it, will still be there when this request starts.
-            let left = self.wait(id, now, false).saturating_sub(wait);
+            let left = self.wait(id, now, false).saturating_sub(estimate.wait);
             if left > 0 {
                 others[count] = (id, left);
                 count += 1;
@@ -417,24 +457,29 @@ impl State<'_> {
         if count == 0 {
             return estimate;
         }
-        let mut with = [1.0; LANES_MAX];
+        let mut with = [1.0; N];
         let model = &*self.world.contention;
         self.memo
             .slowdowns(model, &loads[..=count], &mut with[..=count]);
-        let mut without = [1.0; LANES_MAX];
-        self.memo
-            .slowdowns(model, &loads[1..=count], &mut without[1..=count]);
-        let service = prepare + alone;
+        let mut without = [1.0; N];
+        if count > 1 {
+            self.memo
+                .slowdowns(model, &loads[1..=count], &mut without[1..=count]);
+        }
+        let service = (estimate.prepare + estimate.alone) as f64;
         let longest = others[..count]
             .iter()
             .map(|&(_, left)| left)
             .max()
-            .unwrap_or(0);
-        let overlapped = (longest as f64).min(service as f64 * with[0]);
+            .unwrap_or(0) as f64;
+        let overlapped = longest.min(service * with[0]);
         // The overlapped part runs at 1/s; the rest alone.
-        let beside = service as f64 + overlapped * (1.0 - 1.0 / with[0]);
-        estimate.beside = (beside as u64).saturating_sub(prepare);
+        let beside = service + overlapped * (1.0 - 1.0 / with[0]);
+        estimate.beside = (beside as u64).saturating_sub(estimate.prepare);
         for (index, &(id, left)) in others[..count].iter().enumerate() {
+            if with[index + 1] <= without[index + 1] {
+                continue;
+            }
             let overlap = (left as f64).min(beside);
             let delay = overlap * (1.0 - without[index + 1] / with[index + 1]);
             let behind = 1 + self.lane(id).queue.iter().filter(|item| item.query).count();
@@ -451,6 +496,10 @@ impl State<'_> {
                 self.stage_time(job, graph.stages[position as usize], lane)
             }
             Part::Bound => {
+                let quote = self.quotes[lane.0 as usize].get();
+                if quote.job == job.0 && quote.at == self.now {
+                    return quote.time;
+                }
                 let (prepare, service) = self.bound_time(job, lane);
                 prepare + service
             }

@@ -16,6 +16,7 @@ pub mod policy;
 mod run;
 mod state;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 pub use estimate::Estimate;
@@ -23,7 +24,7 @@ pub(crate) use estimate::{SlowdownMemo, intensity};
 pub use message::{Completion, Effect, Effects, Input, Preparation, Reason, Task};
 
 use context::{Resident, StreamState, answer_item, chain, frame_item};
-use estimate::ServiceMemo;
+use estimate::{Quote, Service, ServiceMemo};
 use policy::{Decision, Policy, Request, View};
 use state::{
     Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND, lanes_of,
@@ -117,6 +118,9 @@ impl<'w> Dispatcher<'w> {
             exclusive_running: 0,
             memo: SlowdownMemo::new(),
             services: ServiceMemo::new(),
+            now: Instant::ZERO,
+            quotes: std::array::from_fn(|_| Cell::new(Quote::NONE)),
+            fits_everywhere: 0,
         };
         let mut dispatcher = Self {
             state,
@@ -144,6 +148,13 @@ impl<'w> Dispatcher<'w> {
             lane.backlog_queries = 0;
             lane.failed = false;
         }
+        state.now = Instant::ZERO;
+        state.quotes = std::array::from_fn(|_| Cell::new(Quote::NONE));
+        state.fits_everywhere = world
+            .engines
+            .iter()
+            .map(|engine| engine.kv_budget)
+            .fold(world.memory.kv_budget, u64::min);
         for (stream, plan) in state.streams.iter_mut().zip(&world.streams) {
             stream.reset(world.model.system_tokens, stream_digest(&plan.name));
         }
@@ -174,6 +185,7 @@ impl<'w> Dispatcher<'w> {
 
     /// Takes one input, and appends what it asks for. `now` never falls from call to call.
     pub fn handle(&mut self, now: Instant, input: Input, effects: &mut Effects) {
+        self.state.now = now;
         match input {
             Input::Frame {
                 ticket,
@@ -396,6 +408,9 @@ impl<'w> Dispatcher<'w> {
     /// Whether a context of `tokens` fits an empty engine behind one of `lanes`.
     fn ever_fits(&self, lanes: u16, tokens: u64) -> bool {
         let bytes = self.state.kv_bytes(tokens);
+        if bytes <= self.state.fits_everywhere {
+            return lanes != 0;
+        }
         let world = self.state.world;
         bytes <= world.memory.kv_budget
             && lanes_of(lanes)
@@ -705,6 +720,8 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         lane: LaneId(0),
         plan: Plan::default(),
         preparation: Preparation::Reuse,
+        context: 0,
+        service: Service::default(),
         private_bytes: 0,
         rebuilt_on: None,
         rebuilt_bytes: 0,

@@ -212,9 +212,15 @@ impl Dispatcher<'_> {
         };
         job.plan = plan;
         job.lane = lane;
+        job.context = context as u32;
         job.started = now;
         job.newest_frame = newest_frame;
         job.frames_behind = behind;
+        let (prompt, predicted) = (job.prompt, job.predicted);
+        let service = self
+            .state
+            .service(engine, prompt, predicted, context as u32);
+        self.state.job_mut(id).service = service;
         let streams = self.state.stream_mut(stream);
         streams.ready_answers -= 1;
         streams.answering += 1;
@@ -345,16 +351,8 @@ impl Dispatcher<'_> {
         let kind = self.state.world.stages[task.stage.0 as usize].kind;
         let n = match kind {
             StageKind::QueryPrefill | StageKind::Decode => {
-                let job = self.state.job(id);
+                let service = &self.state.job(id).service;
                 let prefill = kind == StageKind::QueryPrefill;
-                let context = if prefill {
-                    task.context
-                } else {
-                    task.context - job.prompt
-                };
-                let service = self
-                    .state
-                    .service(engine, job.prompt, job.predicted, context);
                 let mu = if prefill {
                     service.prefill_mu
                 } else {
@@ -835,8 +833,8 @@ impl State<'_> {
                 match self.world.stages[stage.0 as usize].kind {
                     StageKind::Project => (job.tokens, 0),
                     StageKind::Ingest => (job.tokens, before(job.version - 1)),
-                    StageKind::QueryPrefill => (job.prompt, before(job.version)),
-                    StageKind::Decode => (job.max_output - 1, before(job.version) + job.prompt),
+                    StageKind::QueryPrefill => (job.prompt, job.context),
+                    StageKind::Decode => (job.max_output - 1, job.context + job.prompt),
                     _ => (1, 0),
                 }
             }

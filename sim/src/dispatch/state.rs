@@ -1,9 +1,10 @@
 //! What the scheduler remembers: jobs, lanes, streams, residency.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::context::{Resident, StreamState};
-use super::estimate::{ServiceMemo, SlowdownMemo};
+use super::estimate::{Quote, Service, ServiceMemo, SlowdownMemo};
 use super::message::Preparation;
 use crate::contention::Load;
 use crate::spec::scenario::StateTransfer;
@@ -55,6 +56,9 @@ pub(crate) struct Job {
     pub(crate) lane: LaneId,
     pub(crate) plan: Plan,
     pub(crate) preparation: Preparation,
+    /// Once it has started: tokens of its version, and its expected service on its lane.
+    pub(crate) context: u32,
+    pub(crate) service: Service,
     /// KV bytes held for it alone on its lane's engine.
     pub(crate) private_bytes: u64,
     /// Engine of a context rebuilt for it alone (reuse off), and its bytes.
@@ -190,6 +194,12 @@ pub(crate) struct State<'w> {
     pub(crate) exclusive_running: u32,
     pub(crate) memo: SlowdownMemo,
     pub(crate) services: ServiceMemo,
+    /// Time of the input being handled.
+    pub(crate) now: Instant,
+    /// By lane.
+    pub(crate) quotes: [Cell<Quote>; LANES_MAX],
+    /// KV bytes that fit every engine that may answer.
+    pub(crate) fits_everywhere: u64,
 }
 
 impl State<'_> {

@@ -64,9 +64,9 @@ pub struct Metrics<'w> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Crowd {
     at: Instant,
-    /// ∫ N dt, request-seconds.
+    /// ∫ N dt, request-nanoseconds.
     area: f64,
-    /// ∫ t·N dt.
+    /// ∫ t·N dt, request-ns².
     moment: f64,
     /// N at `at`.
     count: u64,
@@ -160,15 +160,12 @@ impl<'w> Metrics<'w> {
 
     fn crowd_changes(&mut self, now: Instant, by: i64) {
         let start = self.world.warm_up;
-        let (from, to) = (self.crowd.at.max(start), now.max(start));
-        if to > from {
-            let (a, b) = (
-                from.saturating_since(start).as_secs_f64(),
-                to.saturating_since(start).as_secs_f64(),
-            );
-            let n = self.in_system as f64;
-            self.crowd.area += n * (b - a);
-            self.crowd.moment += n * 0.5 * (b * b - a * a);
+        if now > start {
+            let from = self.crowd.at.saturating_since(start).0 as f64;
+            let to = now.saturating_since(start).0 as f64;
+            let area = self.in_system as f64 * (to - from);
+            self.crowd.area += area;
+            self.crowd.moment += area * 0.5 * (from + to);
         }
         self.in_system = self.in_system.saturating_add_signed(by);
         self.crowd.at = now;

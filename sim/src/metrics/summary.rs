@@ -275,7 +275,7 @@ fn verdict(metrics: &Metrics<'_>, window: Duration) -> (LoadVerdict, Option<f64>
         moment,
         count,
     } = metrics.crowd_at_arrival;
-    let span = at.saturating_since(metrics.world.warm_up).as_secs_f64();
+    let span = at.saturating_since(metrics.world.warm_up).0 as f64;
     if metrics.arrived < ARRIVALS_MIN || area <= 0.0 || span <= 0.0 || metrics.world.closed_loop() {
         return (LoadVerdict::Finite, None, busiest);
     }

@@ -1,0 +1,217 @@
+//! A small made-up SoC, model and scenario.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use sim::load::{Files, Kind, Library, Source, load_scenario};
+use sim::world::World;
+
+const SOC: &str = r#"
+name = "Toy"
+origin = "guess"
+
+[memory]
+capacity_bytes = 8e9
+reserved_bytes = 1e9
+bandwidth_gbps = 50.0
+
+[cpu]
+cores = 8
+
+[engines.cpu]
+kind = "cpu"
+port_gbps = 15.0
+weight = 1.0
+
+[engines.gpu]
+kind = "gpu"
+port_gbps = 20.0
+weight = 2.0
+
+[engines.npu]
+kind = "npu"
+port_gbps = 10.0
+weight = 1.0
+
+[lanes.cpu]
+engine = "cpu"
+cores = 4
+
+[lanes.gpu]
+engine = "gpu"
+
+[lanes.npu]
+engine = "npu"
+
+[contention]
+model = "none"
+
+[origins.guess]
+kind = "assumed"
+note = "made up for tests"
+"#;
+
+const MODEL: &str = r#"
+name = "Toy VLM"
+origin = "guess"
+weights_bytes = 1e8
+kv_bytes_per_token = 1000
+visual_tokens_per_frame = 10
+system_tokens = 5
+max_context_tokens = 4096
+
+[[frame_stages]]
+name = "encode"
+kind = "encode"
+
+[[frame_stages]]
+name = "project"
+kind = "project"
+after = ["encode"]
+
+[[frame_stages]]
+name = "ingest"
+kind = "ingest"
+after = ["project"]
+
+[[query_stages]]
+name = "query_prefill"
+kind = "query_prefill"
+
+[[query_stages]]
+name = "decode"
+kind = "decode"
+after = ["query_prefill"]
+
+[origins.guess]
+kind = "assumed"
+note = "made up for tests"
+"#;
+
+/// Language on `cpu` and `gpu`, vision on all three.
+const COSTS: &str = r#"
+soc = "toy"
+model = "vlm"
+origin = "guess"
+
+[engines.cpu.stages]
+encode = { fixed_s = 0.09 }
+project = { fixed_s = 0.002 }
+ingest = { fixed_s = 0.004, per_token_s = 0.0017 }
+query_prefill = { fixed_s = 0.003, per_token_s = 0.0017 }
+decode = { per_token_s = 0.013, per_token_context_s = 1e-6 }
+import = { fixed_s = 0.001, gbps = 0.1 }
+export = { fixed_s = 0.001, gbps = 0.1 }
+reconstruct = { fixed_s = 0.004, per_token_s = 0.0017 }
+
+[engines.gpu.stages]
+encode = { fixed_s = 0.05 }
+project = { fixed_s = 0.001 }
+ingest = { fixed_s = 0.003, per_token_s = 0.0007 }
+query_prefill = { fixed_s = 0.002, per_token_s = 0.0007 }
+decode = { per_token_s = 0.011, per_token_context_s = 1e-6 }
+import = { fixed_s = 0.001, gbps = 0.1 }
+export = { fixed_s = 0.001, gbps = 0.1 }
+reconstruct = { fixed_s = 0.003, per_token_s = 0.0007 }
+
+[engines.npu.stages]
+encode = { fixed_s = 0.023 }
+
+[engines.npu.unsupported]
+project = "vision only"
+ingest = "vision only"
+query_prefill = "vision only"
+decode = "vision only"
+import = "vision only"
+export = "vision only"
+reconstruct = "vision only"
+
+[origins.guess]
+kind = "assumed"
+note = "made up for tests"
+"#;
+
+/// Two streams, each with frames and queries that overlap.
+pub(crate) const STREAMS: &str = r#"
+[[streams]]
+name = "door"
+frames = { clock = { periodic = { rate_hz = 9 } }, count = 10 }
+[streams.queries]
+arrivals = { poisson = { rate_hz = 7 } }
+count = 8
+prompt_tokens = 6
+output_tokens = { uniform = { low = 1, high = 12 } }
+
+[[streams]]
+name = "yard"
+frames = { clock = { periodic = { rate_hz = 5 } }, start_s = 0.013, count = 6 }
+[streams.queries]
+arrivals = { closed_loop = { users = 2, think_s = 0.1 } }
+count = 7
+prompt_tokens = 4
+output_tokens = { uniform = { low = 1, high = 12 } }
+"#;
+
+/// With further tables of the SoC.
+struct Toy(&'static str);
+
+impl Library for Toy {
+    fn soc(&self, key: &str) -> Option<Source> {
+        source(key == "toy", "soc.toml", &format!("{SOC}{}", self.0))
+    }
+    fn model(&self, key: &str) -> Option<Source> {
+        source(key == "vlm", "vlm.toml", MODEL)
+    }
+    fn costs(&self, soc_key: &str, model_key: &str) -> Option<Source> {
+        source(
+            (soc_key, model_key) == ("toy", "vlm"),
+            "toy/vlm.toml",
+            COSTS,
+        )
+    }
+    fn names(&self, _: Kind) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Files for Toy {
+    fn read(&self, path: &str) -> Result<String, String> {
+        Err(format!("there is no {path}"))
+    }
+}
+
+fn source(known: bool, name: &str, text: &str) -> Option<Source> {
+    known.then(|| Source {
+        name: name.into(),
+        text: text.into(),
+    })
+}
+
+/// The world of [`STREAMS`] on the toy SoC; `settings` are further tables of the scenario.
+pub(crate) fn world(settings: &str) -> World {
+    world_of(settings, STREAMS, "")
+}
+
+/// A world on the toy SoC, which has the tables `soc` too.
+pub(crate) fn world_of(settings: &str, streams: &str, soc: &'static str) -> World {
+    let head = "title = \"toy\"\nsoc = \"toy\"\nmodel = \"vlm\"\n";
+    let text = format!("{head}{settings}\n{streams}");
+    load_scenario("toy.toml", &text, &Toy(soc), &Toy(soc))
+        .unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// Runs a test's body, and fails if it has not ended within a minute.
+pub(crate) fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let _ = sender.send(body());
+    });
+    match receiver.recv_timeout(Duration::from_mins(1)) {
+        Ok(value) => value,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(()) => unreachable!("the value is sent before the thread ends"),
+        },
+    }
+}

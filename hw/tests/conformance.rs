@@ -1,0 +1,566 @@
+//! One suite, two arms: what holds on the simulated SoC holds on the live rig, over engines that pretend.
+//!
+//! Nothing here is about how long real time takes. Where order matters the rig runs on a stepped clock:
+//! threads and messages as live, times from the cost table. Where it runs on real time, only what holds
+//! in every order is asserted.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{STREAMS, in_time, world, world_of};
+use hw::engine::{CancelToken, Done, Engine, EngineError, Notice, Order};
+use hw::mock::{Fault, Mocks, answer_tokens};
+use hw::rig::{Options, Outcome, Pace, Rig, StartError};
+use sim::check::Check;
+use sim::dispatch::{Dispatcher, Effect, Effects, Input, Reason};
+use sim::drive::drive;
+use sim::soc::Soc;
+use sim::spec::model::StageKind;
+use sim::time::{Duration, Instant};
+use sim::trace::{Record, Recorder, replay};
+use sim::world::{LaneId, World};
+
+const CPU: LaneId = LaneId(0);
+const GPU: LaneId = LaneId(1);
+const NPU: LaneId = LaneId(2);
+
+type Records = Vec<(Instant, Record)>;
+
+fn stepped() -> Options {
+    Options {
+        pace: Pace::Stepped,
+        task_deadline: Duration::from_secs_f64(5.0),
+        ..Options::default()
+    }
+}
+
+/// Real time, twenty times as fast as the scenario.
+fn wall() -> Options {
+    Options {
+        pace: Pace::Wall { speed: 20.0 },
+        // A minute of real time: only for engines that hang, never for a busy machine.
+        task_deadline: Duration::from_secs_f64(1200.0),
+        ..Options::default()
+    }
+}
+
+/// Runs a world live, and checks what must hold of every run.
+fn live(world: &World, mocks: Mocks, options: &Options) -> (Records, Outcome) {
+    let mut rig = Rig::start(world, mocks.engines(), options).unwrap();
+    let mut sink = (Recorder::default(), Check::new(world));
+    let mut dispatcher = Dispatcher::new(world);
+    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink);
+    let outcome = rig.shutdown();
+    let (recorder, check) = sink;
+    assert_eq!(check.violations(), Vec::<String>::new());
+    let difference = replay(&mut Dispatcher::new(world), &recorder.records);
+    assert_eq!(difference, None, "the trace replays");
+    for answer in &outcome.answers {
+        let done = &answer.completion;
+        assert_eq!(
+            answer.tokens,
+            answer_tokens(done.digest, done.output),
+            "the engine read what the scheduler says: {done:?}"
+        );
+    }
+    (recorder.records, outcome)
+}
+
+fn simulated(world: &World) -> Records {
+    let mut recorder = Recorder::default();
+    drive(
+        &mut Soc::new(world, 0),
+        &mut Dispatcher::new(world),
+        &mut Effects::new(),
+        &mut recorder,
+    );
+    recorder.records
+}
+
+fn effects(records: &Records) -> impl Iterator<Item = &Effect> {
+    records.iter().filter_map(|(_, record)| match record {
+        Record::Effect(effect) => Some(effect),
+        Record::Input(_) => None,
+    })
+}
+
+/// Ends of queries: digest of the answer, or the reason for none.
+fn ends(records: &Records) -> BTreeMap<(u16, u32), Result<u64, Reason>> {
+    let ends = effects(records).filter_map(|effect| match *effect {
+        Effect::Complete(done) => Some(((done.stream.0, done.index), Ok(done.digest))),
+        Effect::Refuse {
+            stream,
+            index,
+            query: true,
+            reason,
+            ..
+        } => Some(((stream.0, index), Err(reason))),
+        _ => None,
+    });
+    ends.collect()
+}
+
+fn fails(records: &Records) -> Vec<LaneId> {
+    let fails = records.iter().filter_map(|(_, record)| match record {
+        Record::Input(Input::Fail { lane }) => Some(*lane),
+        _ => None,
+    });
+    fails.collect()
+}
+
+/// Tasks that a lane was given after it failed: none, ever.
+fn started_after_failure(records: &Records, lane: LaneId) -> usize {
+    let failed = records
+        .iter()
+        .position(|(_, record)| *record == Record::Input(Input::Fail { lane }))
+        .unwrap();
+    effects(&records[failed..].to_vec())
+        .filter(|effect| matches!(effect, Effect::Start { lane: on, .. } if *on == lane))
+        .count()
+}
+
+/// The scenario's modes, contexts, bindings and policies.
+const VARIANTS: &[&str] = &[
+    "",
+    "policy.round_robin = {}",
+    "policy.idle_first = {}\nmodes.state_transfer = \"import\"",
+    "policy.round_robin = {}\nmodes.state_transfer = \"reconstruct\"",
+    "policy.naive = {}",
+    "policy.serial = {}",
+    "policy.round_robin = {}\nmodes.context_reuse = false",
+    "policy.round_robin = {}\nmodes.context_reuse = false\nmodes.embedding_cache = false",
+    "policy.round_robin = {}\nmodes.context_reuse = false\nplacement.ingest = \"cpu\"",
+    "modes.ingest_during_generation = false",
+    "modes.concurrent_generation = false\npolicy.reuse_first = {}",
+    "policy.round_robin = {}\ncontext.answers_join_history = true",
+    "context.answers_join_history = true\nmodes.context_reuse = false",
+    "context.binding = \"published\"\npolicy.round_robin = {}",
+    "context.binding = \"at_dispatch\"\npolicy.shortest_job_first = {}",
+    "context.keep.window.frames = 3\npolicy.round_robin = {}",
+    "context.keep.sinks = { first = 1, recent = 2 }\npolicy.round_robin = {}",
+    "limits.engine_kv_budget_bytes.cpu = 130e3\nlimits.engine_kv_budget_bytes.gpu = 130e3\npolicy.round_robin = {}",
+    "limits.kv_budget_bytes = 190e3\npolicy.round_robin = {}",
+    "limits.max_requests = 2",
+    "exclusive = [[\"decode@cpu\", \"ingest@gpu\"]]\npolicy.round_robin = {}",
+];
+
+#[test]
+fn the_rig_on_a_stepped_clock_equals_the_simulated_soc() {
+    in_time(|| {
+        let mut seen = Seen::default();
+        for settings in VARIANTS {
+            equals_simulated(&world(settings), settings, &mut seen);
+        }
+        // The suite is worth something only if it comes by what can go wrong.
+        let Seen {
+            imports,
+            reconstructions,
+            evictions,
+            joins,
+            refusals,
+        } = seen;
+        let counts = [imports, reconstructions, evictions, joins, refusals];
+        assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+    });
+}
+
+#[test]
+fn lanes_of_one_processor_share_what_it_holds() {
+    in_time(|| {
+        let mut seen = Seen::default();
+        for settings in VARIANTS {
+            let world = world_of(settings, STREAMS, "[lanes.gpu_b]\nengine = \"gpu\"\n");
+            equals_simulated(&world, settings, &mut seen);
+            let (_, outcome) = live(&world, Mocks::new(&world), &wall());
+            assert_eq!(outcome.failures, [], "{settings}");
+        }
+        assert!(seen.imports > 0 && seen.evictions > 0);
+    });
+}
+
+#[derive(Default)]
+struct Seen {
+    imports: u32,
+    reconstructions: u32,
+    evictions: u32,
+    joins: u32,
+    refusals: u32,
+}
+
+impl Seen {
+    fn add(&mut self, world: &World, records: &Records) {
+        for effect in effects(records) {
+            match *effect {
+                Effect::Start { task, .. } => {
+                    match world.stages[task.stage.0 as usize].kind {
+                        StageKind::Import => self.imports += 1,
+                        StageKind::Reconstruct => self.reconstructions += 1,
+                        _ => {}
+                    }
+                    self.joins += u32::from(task.ticket == u32::MAX);
+                }
+                Effect::Evict { .. } => self.evictions += 1,
+                Effect::Refuse { .. } => self.refusals += 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn equals_simulated(world: &World, settings: &str, seen: &mut Seen) {
+    let (records, outcome) = live(world, Mocks::new(world), &stepped());
+    assert_eq!(outcome.failures, [], "{settings}");
+    let expected = simulated(world);
+    let first = records.iter().zip(&expected).find(|(a, b)| a != b);
+    assert_eq!(first, None, "{settings}");
+    assert_eq!(records.len(), expected.len(), "{settings}");
+    assert_eq!(outcome.arrivals.max, Duration::ZERO);
+    seen.add(world, &records);
+}
+
+#[test]
+fn a_live_run_keeps_every_invariant_and_replays() {
+    in_time(|| {
+        for settings in VARIANTS {
+            let world = world(settings);
+            let (records, outcome) = live(&world, Mocks::new(&world), &wall());
+            assert_eq!(outcome.failures, [], "{settings}");
+            assert_eq!(outcome.stuck, [], "{settings}");
+            assert_eq!(ends(&records).len(), 15, "{settings}");
+            let times = records.iter().map(|&(at, _)| at);
+            assert!(times.is_sorted(), "INV-2: {settings}");
+            assert!(outcome.arrivals.count >= 31 && outcome.ends.count > 0);
+            assert!(outcome.arrivals.mean() <= outcome.arrivals.max);
+        }
+    });
+}
+
+#[test]
+fn live_answers_equal_the_serial_reference() {
+    in_time(|| {
+        let serial = ends(&simulated(&world("policy.serial = {}")));
+        assert!(serial.values().all(Result::is_ok));
+        for settings in ["", "policy.round_robin = {}", "policy.naive = {}"] {
+            // Users of a closed loop ask when they were answered, so only the open stream's are alike.
+            let (records, _) = {
+                let world = world(settings);
+                live(&world, Mocks::new(&world), &wall())
+            };
+            let live = ends(&records);
+            for (request, digest) in serial.range((0, 0)..(1, 0)) {
+                assert_eq!(live.get(request), Some(digest), "{settings}");
+            }
+        }
+    });
+}
+
+/// One frame and one query at a time, far apart, so that the order of events cannot depend on the clock.
+const FAR_APART: &str = r#"
+[[streams]]
+name = "door"
+frames = { clock = { times_s = [0, 20, 40] } }
+queries = { arrivals = { times_s = [10, 30, 50] }, prompt_tokens = 6, output_tokens = 5 }
+"#;
+
+#[test]
+fn events_far_apart_come_in_the_same_order_on_real_time() {
+    in_time(|| {
+        let world = world_of("policy.round_robin = {}", FAR_APART, "");
+        let options = Options {
+            pace: Pace::Wall { speed: 50.0 },
+            ..wall()
+        };
+        let (records, _) = live(&world, Mocks::new(&world), &options);
+        // A machine that stalls for a fifth of a second brings events together; then nothing is said.
+        if arrivals_meet_idle_lanes(&records) {
+            assert_eq!(starts(&records), starts(&simulated(&world)));
+        }
+    });
+}
+
+fn arrivals_meet_idle_lanes(records: &Records) -> bool {
+    let mut running = 0;
+    records.iter().all(|(_, record)| match record {
+        Record::Effect(Effect::Start { .. }) => {
+            running += 1;
+            true
+        }
+        Record::Input(Input::Finish { .. }) => {
+            running -= 1;
+            true
+        }
+        Record::Input(Input::Frame { .. } | Input::Query { .. }) => running == 0,
+        _ => true,
+    })
+}
+
+fn starts(records: &Records) -> Vec<(LaneId, sim::dispatch::Task)> {
+    let starts = effects(records).filter_map(|effect| match *effect {
+        Effect::Start { lane, task } => Some((lane, task)),
+        _ => None,
+    });
+    starts.collect()
+}
+
+#[test]
+fn work_of_a_lane_that_fails_goes_to_the_other() {
+    let faults = [Fault::Panic, Fault::Error, Fault::OutOfMemory, Fault::Hang];
+    in_time(move || {
+        for settings in ["policy.round_robin = {}", ""] {
+            for fault in faults {
+                for (lane, nth) in [(CPU, 0), (CPU, 3), (GPU, 0), (GPU, 5), (GPU, 9), (NPU, 2)] {
+                    let world = world(settings);
+                    let mocks = Mocks::new(&world).fault(lane, nth, fault);
+                    let (records, outcome) = live(&world, mocks, &stepped());
+                    assert_eq!(fails(&records), [lane], "{fault:?} {lane:?} {nth}");
+                    assert_eq!(started_after_failure(&records, lane), 0);
+                    assert_eq!(outcome.failures.len(), 1);
+                    assert_eq!(outcome.failures[0].lane, lane);
+                    assert!(says(fault, &outcome.failures[0].error));
+                    let ends = ends(&records);
+                    assert_eq!(ends.len(), 15);
+                    assert!(ends.values().all(Result::is_ok), "{fault:?} {lane:?} {nth}");
+                }
+            }
+        }
+    });
+}
+
+fn says(fault: Fault, error: &EngineError) -> bool {
+    match fault {
+        Fault::Panic => matches!(error, EngineError::Crashed(_)),
+        Fault::Error => matches!(error, EngineError::Backend(_)),
+        Fault::OutOfMemory => matches!(error, EngineError::OutOfMemory { .. }),
+        Fault::Hang | Fault::Deaf(_) => matches!(error, EngineError::Deadline(_)),
+    }
+}
+
+#[test]
+fn no_lane_that_fails_breaks_an_invariant_in_any_mode() {
+    in_time(|| {
+        for settings in VARIANTS {
+            for lane in [CPU, GPU, NPU] {
+                for nth in [0, 1, 3, 6, 10] {
+                    let world = world(settings);
+                    let mocks = Mocks::new(&world).fault(lane, nth, Fault::Error);
+                    let (records, outcome) = live(&world, mocks, &stepped());
+                    let failed = outcome.failures.iter().map(|failure| failure.lane);
+                    assert!(
+                        failed.clone().eq(fails(&records)) && failed.clone().all(|on| on == lane)
+                    );
+                    let ends = ends(&records);
+                    assert_eq!(ends.len(), 15, "{settings} {lane:?} {nth}");
+                    let unserved = ends.values().any(|end| *end == Err(Reason::Unserved));
+                    assert!(!unserved, "{settings} {lane:?} {nth}");
+                }
+            }
+        }
+    });
+}
+
+/// Frames that nearly fill the context, and answers of which not all find room in what is left.
+const NEARLY_FULL: &str = r#"
+[[streams]]
+name = "door"
+frames = { clock = { periodic = { rate_hz = 1 } }, count = 4, tokens = 1000 }
+[streams.queries]
+arrivals = { periodic = { period_s = 0.07 } }
+start_s = 4
+count = 60
+prompt_tokens = 2
+output_tokens = { uniform = { low = 1, high = 30 } }
+"#;
+
+#[test]
+fn an_answer_without_room_is_not_taken_for_the_one_that_joins() {
+    in_time(|| {
+        let settings = "context.answers_join_history = true";
+        let world = world_of(settings, NEARLY_FULL, "");
+        let engines = Mocks::new(&world).engines();
+        let mut rig = Rig::start(&world, engines, &stepped()).unwrap();
+        let mut recorder = Recorder::default();
+        let mut dispatcher = Dispatcher::new(&world);
+        drive(
+            &mut rig,
+            &mut dispatcher,
+            &mut Effects::new(),
+            &mut recorder,
+        );
+        let outcome = rig.shutdown();
+        assert_eq!(outcome.failures, []);
+        assert_eq!(recorder.records, simulated(&world));
+        let joined = starts(&recorder.records)
+            .iter()
+            .filter(|(_, task)| task.ticket == u32::MAX)
+            .count();
+        assert!(0 < joined && joined < outcome.answers.len());
+        for answer in &outcome.answers {
+            let done = &answer.completion;
+            assert_eq!(answer.tokens, answer_tokens(done.digest, done.output));
+        }
+    });
+}
+
+#[test]
+fn with_no_lane_left_requests_are_refused_with_the_reason() {
+    in_time(|| {
+        let world = world("policy.round_robin = {}");
+        let mocks = Mocks::new(&world)
+            .fault(CPU, 2, Fault::Panic)
+            .fault(GPU, 4, Fault::Error);
+        let (records, outcome) = live(&world, mocks, &stepped());
+        assert_eq!(outcome.failures.len(), 2);
+        let ends = ends(&records);
+        assert_eq!(ends.len(), 15);
+        let refused = ends
+            .values()
+            .filter(|end| **end == Err(Reason::EngineFailed));
+        assert!(refused.count() > 0);
+    });
+}
+
+#[test]
+fn a_lane_that_hangs_on_real_time_is_given_up_at_its_deadline() {
+    in_time(|| {
+        let world = world("policy.round_robin = {}");
+        let mocks = Mocks::new(&world).fault(GPU, 4, Fault::Hang);
+        let options = Options {
+            // Two seconds of real time: on a very busy machine other lanes may fail too.
+            task_deadline: Duration::from_secs_f64(40.0),
+            ..wall()
+        };
+        let (records, outcome) = live(&world, mocks, &options);
+        assert!(fails(&records).contains(&GPU));
+        assert!(matches!(
+            outcome.failures[0].error,
+            EngineError::Deadline(_)
+        ));
+        assert_eq!(ends(&records).len(), 15);
+        assert_eq!(outcome.stuck, []);
+    });
+}
+
+#[test]
+fn a_lane_that_hears_nothing_is_left_behind() {
+    in_time(|| {
+        let world = world("policy.round_robin = {}");
+        let deaf = Fault::Deaf(std::time::Duration::from_secs(20));
+        let mocks = Mocks::new(&world).fault(GPU, 4, deaf);
+        let options = Options {
+            task_deadline: Duration::from_secs_f64(40.0),
+            grace: std::time::Duration::from_millis(10),
+            ..wall()
+        };
+        let (records, outcome) = live(&world, mocks, &options);
+        assert!(fails(&records).contains(&GPU));
+        assert!(outcome.stuck.contains(&GPU));
+        assert_eq!(ends(&records).len(), 15);
+    });
+}
+
+#[test]
+fn scripted_times_are_kept() {
+    in_time(|| {
+        let world = world_of("", FAR_APART, "");
+        let script = [Duration(1_000), Duration(2_000), Duration(3_000)];
+        let mocks = Mocks::new(&world).script(NPU, script);
+        let (records, _) = live(&world, mocks, &stepped());
+        let encodes: Vec<_> = records
+            .iter()
+            .filter(|(_, record)| matches!(record, Record::Input(Input::Finish { lane: NPU, .. })))
+            .map(|&(at, _)| at)
+            .collect();
+        let second = |n: u64| n * 1_000_000_000;
+        let expected = [1_000, second(20) + 2_000, second(40) + 3_000].map(Instant);
+        assert_eq!(encodes, expected);
+    });
+}
+
+/// An engine that cannot get ready.
+#[derive(Debug)]
+struct Unready;
+
+impl Engine for Unready {
+    fn enter(&mut self) -> Result<(), EngineError> {
+        Err(EngineError::Backend("there is no such device".into()))
+    }
+    fn run(&mut self, _: &Order, _: &CancelToken) -> Result<Done, EngineError> {
+        Ok(Done::default())
+    }
+    fn notice(&mut self, _: &Notice) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_rig_with_an_engine_that_is_not_ready_does_not_start() {
+    in_time(|| {
+        let world = world("");
+        let mut engines = Mocks::new(&world).engines();
+        engines[1] = Box::new(Unready);
+        let error = Rig::start(&world, engines, &wall()).unwrap_err();
+        assert_eq!(error.to_string(), "lane `gpu` is not ready");
+        assert!(matches!(error, StartError::Engine { .. }));
+
+        let error = Rig::start(&world, Vec::new(), &wall()).unwrap_err();
+        assert_eq!(error.to_string(), "0 engines were given for 3 lanes");
+    });
+}
+
+/// An engine that says more than it was asked.
+#[derive(Debug)]
+struct Chatty;
+
+impl Engine for Chatty {
+    fn run(&mut self, _: &Order, _: &CancelToken) -> Result<Done, EngineError> {
+        Ok(Done {
+            tokens: vec![7],
+            ..Done::default()
+        })
+    }
+    fn notice(&mut self, _: &Notice) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_engine_that_breaks_its_contract_is_out_of_service() {
+    in_time(|| {
+        let world = world("");
+        let mut engines = Mocks::new(&world).engines();
+        engines[2] = Box::new(Chatty);
+        let mut rig = Rig::start(&world, engines, &stepped()).unwrap();
+        let mut check = Check::new(&world);
+        let mut dispatcher = Dispatcher::new(&world);
+        drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut check);
+        assert_eq!(check.violations(), Vec::<String>::new());
+        let outcome = rig.shutdown();
+        let error = outcome.failures[0].error.to_string();
+        assert_eq!(
+            error,
+            "the contract of engines was broken: 1 tokens came of a Encode of size 1"
+        );
+        assert_eq!(outcome.answers.len(), 15);
+    });
+}
+
+#[test]
+fn a_rig_that_is_dropped_midway_ends_its_threads() {
+    in_time(|| {
+        let world = world("");
+        let mut rig = Rig::start(&world, Mocks::new(&world).engines(), &wall()).unwrap();
+        let mut dispatcher = Dispatcher::new(&world);
+        let mut buffer = Effects::new();
+        for _ in 0..5 {
+            let (now, input) = sim::drive::Executor::next(&mut rig).unwrap();
+            dispatcher.handle(now, input, &mut buffer);
+            for effect in buffer.drain() {
+                sim::drive::Executor::apply(&mut rig, now, &effect);
+            }
+        }
+        drop(rig);
+    });
+}
