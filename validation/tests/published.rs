@@ -5,7 +5,8 @@
 //! that the profiles were fitted to must be met. The table is printed: `cargo test -- --nocapture`.
 #![expect(
     clippy::print_stdout,
-    reason = "the table is what a reader of this test wants to see"
+    clippy::unwrap_used,
+    reason = "the table is what a reader wants to see, and a test fails by panicking"
 )]
 
 use std::path::{Path, PathBuf};
