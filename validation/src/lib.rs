@@ -1,3 +1,4 @@
 //! The simulator held against closed forms and published measurements.
 
 pub mod folder;
+pub mod published;
