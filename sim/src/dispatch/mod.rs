@@ -440,8 +440,12 @@ impl<'w> Dispatcher<'w> {
         lane.backlog += item.estimate;
         if item.query {
             lane.backlog_queries += item.estimate;
+            return lane.queries.push_back(item);
         }
-        lane.queue_mut(item.query).push_back(item);
+        let at = lane
+            .frames
+            .partition_point(|other| other.arrived <= item.arrived);
+        lane.frames.insert(at, item);
     }
 
     /// Asks the policy about every ready request, in order of rank.
@@ -674,7 +678,7 @@ impl<'w> Dispatcher<'w> {
         let frame = &world.frame_graph;
         self.state.ingest_lanes = of(&self.state, frame, frame.bound_at);
         let ingest = frame.stages[frame.bound_at as usize];
-        self.state.rebuild_lane = if world.modes.context_reuse || only.is_some() {
+        self.state.rebuild_lane = if world.modes.context_reuse {
             None
         } else {
             world.placement[ingest.0 as usize].filter(|lane| usable & (1 << lane.0) != 0)

@@ -109,6 +109,8 @@ pub(crate) struct Item {
     pub(crate) job: JobId,
     pub(crate) part: Part,
     pub(crate) query: bool,
+    /// Arrival of the frame or query.
+    pub(crate) arrived: Instant,
     /// Expected time on the lane, ns.
     pub(crate) estimate: u64,
 }
@@ -142,7 +144,8 @@ pub(crate) enum Step {
 /// A lane.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneState {
-    /// Parts that wait for it: queries' go first; within each, first placed, first served.
+    /// Parts that wait for it. Queries' go first, in order of placement; frames' in order of the frames'
+    /// arrival, so that no newer frame overtakes an older one's ingest.
     pub(crate) queries: VecDeque<Item>,
     pub(crate) frames: VecDeque<Item>,
     /// The part that holds the lane.
