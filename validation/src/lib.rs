@@ -1,4 +1,5 @@
 //! The simulator held against closed forms and published measurements.
 
 pub mod folder;
+pub mod inline;
 pub mod published;

@@ -222,7 +222,7 @@ impl StreamState {
         version
     }
 
-    /// Whether a resident holds all of `version`.
+    /// Whether a resident holds all of `version`, seen at a glance; [`Self::missing`] looks closer.
     #[inline]
     pub(crate) fn covers(&self, resident: &Resident, version: u32) -> bool {
         resident.present && resident.version >= version && resident.low <= self.item(version).low
@@ -235,20 +235,24 @@ impl StreamState {
         if !resident.present {
             return whole;
         }
-        let mut missing = 0;
-        if resident.low > item.low {
-            // Frames that left the window before this reader came.
-            let gone = resident.low.min(version);
-            missing += self
-                .item(gone)
-                .total
-                .saturating_sub(self.item(item.low).total);
-        }
-        if resident.version < version {
-            let from = resident.version.max(item.low);
-            missing += item.total - self.item(from).total;
-        }
-        missing.min(whole)
+        // Tokens of the items after `from` and up to `to`.
+        let between = |from: u32, to: u32| {
+            if from < to {
+                self.item(to).total - self.item(from).total
+            } else {
+                0
+            }
+        };
+        let sinks = match keep {
+            Keep::Sinks { first, .. } => first,
+            Keep::All | Keep::Window { .. } => 0,
+        };
+        let held_sinks = sinks.min(resident.version);
+        let low = item.low.max(held_sinks);
+        // Sinks that it never had, frames that left its window, and what came after it.
+        between(held_sinks, sinks.min(item.low))
+            + between(low, resident.low.min(version))
+            + between(resident.version.max(low), version)
     }
 
     /// Takes back the items after `version`, which will never be published.
@@ -303,7 +307,11 @@ impl State<'_> {
         for index in 0..self.world.engines.len() {
             let source = EngineId(index as u8);
             let held = self.resident(source, stream);
-            if source == engine || !held.present || held.low > context.item(version).low {
+            if source == engine
+                || self.is_dead(source)
+                || !held.present
+                || held.low > context.item(version).low
+            {
                 continue;
             }
             let rest = context.missing(held, version, keep);
@@ -486,20 +494,28 @@ impl State<'_> {
                 resident.low = resident.low.min(low);
             }
             resident.version = version;
-        } else {
+        } else if version > resident.low {
             resident.low = resident.low.min(low);
         }
+        // Else the version is older than anything that stays: its reader alone has it, while it reads.
         resident.used = now;
     }
 
     /// Drops one pin; the last one lets a window slide.
     pub(crate) fn unpin(&mut self, engine: EngineId, stream: StreamId, now: Instant) {
         let keep = self.world.keep;
+        let dead = self.is_dead(engine);
         let resident = self.resident_mut(engine, stream);
         debug_assert!(resident.pins > 0, "INV-5: unpinned twice");
         resident.pins -= 1;
         resident.used = now;
         if resident.pins > 0 {
+            return;
+        }
+        if dead {
+            let bytes = self.kv_bytes(self.resident(engine, stream).tokens);
+            self.take_kv(engine, bytes);
+            *self.resident_mut(engine, stream) = Resident::default();
             return;
         }
         if keep == Keep::All && resident.present {
@@ -509,7 +525,7 @@ impl State<'_> {
             if real != counted {
                 self.recount(engine, stream, real, counted);
             }
-            return self.drop_if_dead(engine, stream);
+            return;
         }
         let mut slid = *resident;
         let context = self.stream(stream);
@@ -519,7 +535,6 @@ impl State<'_> {
         let (real, counted) = (context.resident_tokens(&slid, keep), slid.tokens);
         self.resident_mut(engine, stream).low = slid.low;
         self.recount(engine, stream, real, counted);
-        self.drop_if_dead(engine, stream);
     }
 
     fn recount(&mut self, engine: EngineId, stream: StreamId, real: u64, counted: u64) {

@@ -1,65 +1,67 @@
 //! Lanes that fail: what they ran goes elsewhere, or is refused; nothing hangs and nothing leaks.
 
 use super::context::Resident;
-use super::state::{Class, Item, JobId, Part, Plan, State};
+use super::state::{Class, Item, JobId, Part, Plan, State, Step, UNBOUND};
 use super::{Dispatcher, Effect, Effects, Reason};
 use crate::time::Instant;
-use crate::world::{EngineId, Graph, LaneId, StageId, StreamId};
+use crate::world::{EngineId, LaneId, StreamId};
 
 impl Dispatcher<'_> {
     /// A lane is out of service: what it ran or held goes to other lanes, or is refused.
     pub(super) fn on_fail(&mut self, now: Instant, lane: LaneId, effects: &mut Effects) {
-        let world = self.state.world;
-        let engine = world.engine_of(lane);
+        let engine = self.state.world.engine_of(lane);
         let state = self.state.lane_mut(lane);
-        if state.failed {
-            return;
-        }
         state.failed = true;
-        let held = state.held.take();
+        self.state.any_failed = true;
+        let state = self.state.lane_mut(lane);
+        let held = state.held;
         let (running, stage) = (state.running, state.stage);
         state.running = false;
-        state.backlog = 0;
-        state.backlog_queries = 0;
-        let queries = std::mem::take(&mut state.queries);
-        let frames = std::mem::take(&mut state.frames);
         if running {
-            self.state.exclusive_running &= !world.exclusive[engine.0 as usize][stage.0 as usize];
+            self.state.exclusive_running &=
+                !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
         }
         self.find_able_lanes();
         if let Some(item) = held {
-            self.state.lanes_busy -= 1;
-            self.undo(item, engine, now);
-            if self.state.job(item.job).lost {
-                self.free_lost(item.job);
-            }
-        }
-        let alive = |lane: LaneId| !self.state.lane(lane).failed;
-        let mut lanes = (0..world.lanes.len() as u8).map(LaneId);
-        if !lanes.any(|other| world.engine_of(other) == engine && alive(other)) {
-            self.lose_engine(engine);
-        }
-        if !self
-            .state
-            .lanes_for_all(&world.frame_graph, world.modes.context_reuse)
-        {
-            for index in 0..self.state.streams.len() as u16 {
-                self.lose_frames(StreamId(index), effects);
-            }
-        }
-        for item in held.into_iter().chain(queries).chain(frames) {
-            let job = self.state.job(item.job);
-            if !job.free && !job.lost {
+            self.release_lane(lane, item);
+            if self.state.job(item.job).gone {
+                self.forget_if_idle(item.job);
+            } else if self.can_run(item.job) {
                 self.reroute(item, now, effects);
             }
         }
-        if !self.state.lanes_for_all(&world.query_graph, true) {
-            self.lose_queries(effects);
+        for index in 0..self.state.jobs.len() as u32 {
+            let id = JobId(index);
+            let job = self.state.job(id);
+            if !job.free && !job.gone && !self.can_run(id) {
+                self.lose(id, Reason::EngineFailed, effects);
+            }
+        }
+        // What a rerouted job takes with it leaves the queue too.
+        for query in [true, false] {
+            while let Some(&item) = self.state.lane_mut(lane).queue_mut(query).front() {
+                self.dequeue(lane, item, 0);
+                if item.query && item.part == Part::Bound {
+                    let stream = self.state.job(item.job).stream;
+                    self.state.stream_mut(stream).ready_answers -= 1;
+                }
+                self.reroute(item, now, effects);
+            }
+        }
+        if !self.state.lanes.iter().enumerate().any(|(index, other)| {
+            !other.failed && self.state.world.engine_of(LaneId(index as u8)) == engine
+        }) {
+            self.lose_engine(engine);
         }
     }
 
-    /// Gives back what a part that will not end had reserved.
-    pub(super) fn undo(&mut self, item: Item, engine: EngineId, now: Instant) {
+    /// Takes a lane from a part that will not end, and gives back what the part had reserved.
+    pub(super) fn release_lane(&mut self, lane: LaneId, item: Item) {
+        let state = self.state.lane_mut(lane);
+        state.held = None;
+        state.step = Step::Blocked;
+        self.state.lanes_busy -= 1;
+        let (engine, now) = (self.state.world.engine_of(lane), self.state.now);
         let job = self.state.job(item.job);
         let (stream, class, plan) = (job.stream, job.class, job.plan);
         match item.part {
@@ -70,7 +72,9 @@ impl Dispatcher<'_> {
                 return;
             }
             Part::Rebuild => {
-                let bytes = std::mem::take(&mut self.state.job_mut(item.job).rebuilt_bytes);
+                let job = self.state.job_mut(item.job);
+                let bytes = std::mem::take(&mut job.rebuilt_bytes);
+                job.rebuilt_on = None;
                 self.state.take_kv(engine, bytes);
                 self.state.stream_mut(stream).ingesting -= 1;
             }
@@ -79,7 +83,6 @@ impl Dispatcher<'_> {
                     self.state.unpin(EngineId(plan.source), stream, now);
                 }
                 if class == Class::Query {
-                    self.state.stream_mut(stream).ready_answers += 1;
                     self.release_answer(item.job, engine, now);
                 } else {
                     self.state.unpin(engine, stream, now);
@@ -95,10 +98,10 @@ impl Dispatcher<'_> {
         job.output = 0;
     }
 
-    /// Finds another lane for a part, as when it first came.
     fn reroute(&mut self, item: Item, now: Instant, effects: &mut Effects) {
         let id = item.job;
         let graph = self.state.graph(id);
+        let class = self.state.job(id).class;
         let stream = self.state.job(id).stream;
         match item.part {
             Part::Free(position) => {
@@ -106,10 +109,7 @@ impl Dispatcher<'_> {
                 self.issue(id, now);
             }
             Part::Rebuild => self.make_ready(id, now, effects),
-            Part::Bound if item.query => {
-                self.state.stream_mut(stream).ready_answers -= 1;
-                self.make_ready(id, now, effects);
-            }
+            Part::Bound if class == Class::Query => self.make_ready(id, now, effects),
             Part::Bound => {
                 self.state.job_mut(id).issued &= !(1 << graph.bound_at);
                 self.advance_stream(stream, now, effects);
@@ -117,87 +117,153 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// No lane can bring the frames of a stream into its context any more: they, and the queries that
-    /// wait for them, are refused.
-    fn lose_frames(&mut self, id: StreamId, effects: &mut Effects) {
-        let stream = self.state.stream_mut(id);
-        if stream.pending.is_empty() {
-            return;
+    /// A job that no lane can serve any more. A lost frame takes the later frames of its stream and
+    /// the queries that read them with it: their contexts cannot be built.
+    fn lose(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
+        let job = self.state.job(id);
+        let (class, stream, version) = (job.class, job.stream, job.version);
+        if class == Class::Query {
+            return self.refuse_query(id, reason, effects);
         }
-        let waiting = std::mem::take(&mut stream.waiting);
-        let pending = std::mem::take(&mut stream.pending);
-        stream.pending_frames = 0;
-        let after = stream.published;
-        stream.forget_after(after);
-        for query in waiting {
-            self.refuse_query(query, Reason::EngineFailed, effects);
+        for index in 0..self.state.jobs.len() as u32 {
+            let query = JobId(index);
+            let job = self.state.job(query);
+            let reads = job.class == Class::Query && job.stream == stream && !job.free && !job.gone;
+            if reads && job.version != UNBOUND && job.version >= version {
+                self.refuse_query(query, reason, effects);
+            }
         }
-        for frame in pending {
-            let job = self.state.job_mut(frame);
-            job.lost = true;
+        let mut lost = self.state.stream(stream).pending.len();
+        while lost > 0
+            && self
+                .state
+                .job(self.state.stream(stream).pending[lost - 1])
+                .version
+                >= version
+        {
+            lost -= 1;
+        }
+        for frame in self.state.stream_mut(stream).pending.split_off(lost) {
+            let job = self.state.job(frame);
             if job.class == Class::Frame {
                 effects.push(Effect::Refuse {
                     ticket: job.ticket,
-                    stream: id,
+                    stream,
                     index: job.index,
                     query: false,
                     arrived: job.arrived,
-                    reason: Reason::EngineFailed,
+                    reason,
                 });
+                self.state.stream_mut(stream).pending_frames -= 1;
             }
-            self.state.unqueue(frame);
-            self.free_lost(frame);
+            self.withdraw(frame);
         }
-        effects.push(Effect::Abandon { stream: id, after });
+        self.state.stream_mut(stream).forget_after(version - 1);
+        effects.push(Effect::Abandon {
+            stream,
+            after: version - 1,
+        });
     }
 
-    /// No lane can take a query through its stages any more.
-    fn lose_queries(&mut self, effects: &mut Effects) {
-        self.state.ready.clear();
-        for index in 0..self.state.jobs.len() as u32 {
-            let id = JobId(index);
-            let job = self.state.job(id);
-            if job.free || job.class != Class::Query || self.state.is_held(id) {
-                continue;
-            }
-            self.state.unqueue(id);
-            let (on, bytes) = {
-                let job = self.state.job_mut(id);
-                (
-                    job.rebuilt_on.take(),
-                    std::mem::take(&mut job.rebuilt_bytes),
-                )
-            };
-            if let Some(on) = on {
-                self.state.take_kv(on, bytes);
-            }
-            self.refuse_query(id, Reason::EngineFailed, effects);
-        }
-        for stream in &mut self.state.streams {
-            stream.waiting.clear();
-            stream.ready_answers = 0;
-        }
-    }
-
-    /// A part of a lost frame ended.
-    pub(super) fn end_lost(&mut self, item: Item, engine: EngineId, now: Instant) {
-        self.undo(item, engine, now);
-        self.free_lost(item.job);
-    }
-
-    /// Gives a lost frame's slot back once no lane holds a part of it.
-    fn free_lost(&mut self, id: JobId) {
-        if !self.state.is_held(id) {
-            self.state.remove(id);
-        }
-    }
-
-    /// The KV of a dead engine is gone; what a running copy reads stays until the copy has ended.
+    /// The KV of a dead engine is gone, once what is being copied from it has ended.
     fn lose_engine(&mut self, engine: EngineId) {
         self.state.dead_engines |= 1 << engine.0;
-        for index in 0..self.state.streams.len() {
-            self.state.drop_if_dead(engine, StreamId(index as u16));
+        for index in 0..self.state.jobs.len() as u32 {
+            let id = JobId(index);
+            let reads = self.state.lanes.iter().flat_map(|lane| lane.held);
+            let job = self.state.job(id);
+            if job.rebuilt_on == Some(engine) && !reads.into_iter().any(|held| held.job == id) {
+                let job = self.state.job_mut(id);
+                job.rebuilt_on = None;
+                let bytes = std::mem::take(&mut job.rebuilt_bytes);
+                self.state.take_kv(engine, bytes);
+            }
         }
+        for index in 0..self.state.streams.len() {
+            let stream = StreamId(index as u16);
+            let resident = *self.state.resident(engine, stream);
+            if resident.pins == 0 {
+                self.state
+                    .take_kv(engine, self.state.kv_bytes(resident.tokens));
+                *self.state.resident_mut(engine, stream) = Resident::default();
+            }
+        }
+    }
+
+    /// Whether every stage of a job that has not ended has a lane left.
+    pub(super) fn can_run(&self, id: JobId) -> bool {
+        let job = self.state.job(id);
+        self.stages_have_lanes(job.class, job.done)
+    }
+
+    /// Whether every stage that the modes ask of a job, but for those in `done`, has a lane left.
+    pub(super) fn stages_have_lanes(&self, class: Class, done: u32) -> bool {
+        let world = self.state.world;
+        let modes = &world.modes;
+        let graph = match class {
+            Class::Query => &world.query_graph,
+            Class::Frame | Class::Join => &world.frame_graph,
+        };
+        (0..graph.stages.len() as u8).all(|position| {
+            let needed = match class {
+                Class::Query => true,
+                _ if graph.is_bound(position) => modes.context_reuse,
+                Class::Frame => modes.context_reuse || modes.embedding_cache,
+                Class::Join => false,
+            };
+            let lanes = self.state.stage_lanes[graph.stages[position as usize].0 as usize];
+            !needed || done & (1 << position) != 0 || lanes != 0
+        })
+    }
+
+    /// Takes a job that will not be served out of every queue. Its slot is free once no lane runs a
+    /// part of it.
+    pub(super) fn withdraw(&mut self, id: JobId) {
+        let stream = self.state.job(id).stream;
+        for index in 0..self.state.lanes.len() {
+            let lane = LaneId(index as u8);
+            for query in [true, false] {
+                let mut at = 0;
+                while let Some(&item) = self.state.lane_mut(lane).queue_mut(query).get(at) {
+                    if item.job == id {
+                        self.dequeue(lane, item, at);
+                        if item.query && item.part == Part::Bound {
+                            self.state.stream_mut(stream).ready_answers -= 1;
+                        }
+                    } else {
+                        at += 1;
+                    }
+                }
+            }
+        }
+        self.state.stream_mut(stream).waiting.retain(|&w| w != id);
+        if let Some(at) = self.state.ready.iter().position(|ready| ready.job == id) {
+            self.state.ready.remove(at);
+            self.state.stream_mut(stream).ready_answers -= 1;
+        }
+        self.state.job_mut(id).gone = true;
+        self.forget_if_idle(id);
+    }
+
+    /// Frees the slot of a job that is gone, once no lane runs a part of it.
+    pub(super) fn forget_if_idle(&mut self, id: JobId) {
+        for index in 0..self.state.lanes.len() {
+            let lane = LaneId(index as u8);
+            let state = self.state.lane(lane);
+            let Some(held) = state.held.filter(|held| held.job == id) else {
+                continue;
+            };
+            if state.running {
+                return;
+            }
+            self.release_lane(lane, held);
+        }
+        let job = self.state.job_mut(id);
+        let bytes = std::mem::take(&mut job.rebuilt_bytes);
+        if let Some(engine) = job.rebuilt_on.take() {
+            self.state.take_kv(engine, bytes);
+        }
+        self.state.remove(id);
     }
 }
 
@@ -206,51 +272,5 @@ impl State<'_> {
     #[inline]
     pub(super) fn is_dead(&self, engine: EngineId) -> bool {
         self.dead_engines & (1 << engine.0) != 0
-    }
-
-    /// Drops what a dead engine holds of a stream, unless somebody still reads it.
-    pub(super) fn drop_if_dead(&mut self, engine: EngineId, stream: StreamId) {
-        let resident = *self.resident(engine, stream);
-        if self.is_dead(engine) && resident.pins == 0 && (resident.present || resident.tokens > 0) {
-            self.take_kv(engine, self.kv_bytes(resident.tokens));
-            *self.resident_mut(engine, stream) = Resident::default();
-        }
-    }
-
-    /// Whether every stage of a graph has a lane; the bound ones only count if `bound`.
-    pub(super) fn lanes_for_all(&self, graph: &Graph, bound: bool) -> bool {
-        let able = |stage: &StageId| self.stage_lanes[stage.0 as usize] != 0;
-        let bound_able = if graph.bound_at == graph.bound_end {
-            self.ingest_lanes != 0
-        } else {
-            self.answer_lanes != 0
-        };
-        let free_needed = bound || self.world.modes.embedding_cache;
-        (!bound || bound_able)
-            && (0..)
-                .zip(&graph.stages)
-                .all(|(position, stage)| graph.is_bound(position) || !free_needed || able(stage))
-    }
-
-    /// Whether a lane holds a part of a job.
-    fn is_held(&self, id: JobId) -> bool {
-        self.lanes
-            .iter()
-            .any(|lane| lane.held.is_some_and(|held| held.job == id))
-    }
-
-    /// Takes every queued part of a job off its lane.
-    fn unqueue(&mut self, id: JobId) {
-        for lane in &mut self.lanes {
-            for query in [true, false] {
-                let mut gone = 0;
-                lane.queue_mut(query).retain(|item| {
-                    gone += if item.job == id { item.estimate } else { 0 };
-                    item.job != id
-                });
-                lane.backlog -= gone;
-                lane.backlog_queries -= if query { gone } else { 0 };
-            }
-        }
     }
 }

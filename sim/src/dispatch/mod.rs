@@ -9,6 +9,7 @@
 //! Path of a query: bound to a version, ready when that is published, placed by the policy on a lane,
 //! prepared there (reuse, import, reconstruct), prefilled, decoded, complete.
 
+mod audit;
 mod context;
 mod estimate;
 mod fail;
@@ -112,6 +113,7 @@ impl<'w> Dispatcher<'w> {
             answer_lanes: 0,
             ingest_lanes: 0,
             dead_engines: 0,
+            any_failed: false,
             rebuild_lane: None,
             transfer: policy.transfer().unwrap_or(world.modes.state_transfer),
             serial: policy.serial(),
@@ -171,6 +173,7 @@ impl<'w> Dispatcher<'w> {
         state.lanes_busy = 0;
         state.exclusive_running = 0;
         state.dead_engines = 0;
+        state.any_failed = false;
         self.policy.reset();
         self.find_able_lanes();
     }
@@ -267,10 +270,7 @@ impl<'w> Dispatcher<'w> {
         if context > world.model.max_context_tokens.into() {
             return effects.push(refuse(Reason::ContextTooLong));
         }
-        if !self
-            .state
-            .lanes_for_all(&world.frame_graph, world.modes.context_reuse)
-        {
+        if !self.stages_have_lanes(Class::Frame, 0) {
             return effects.push(refuse(Reason::EngineFailed));
         }
         if world.modes.context_reuse && !self.ever_fits(self.state.ingest_lanes, held) {
@@ -295,7 +295,7 @@ impl<'w> Dispatcher<'w> {
         let world = self.state.world;
         let reason = if self.state.requests >= world.max_requests {
             Some(Reason::QueueFull)
-        } else if !self.state.lanes_for_all(&world.query_graph, true) {
+        } else if self.state.any_failed && !self.stages_have_lanes(Class::Query, 0) {
             Some(Reason::EngineFailed)
         } else {
             None
@@ -567,7 +567,7 @@ impl<'w> Dispatcher<'w> {
             .state
             .jobs
             .iter()
-            .filter(|job| !job.free && job.stream == id && job.class == Class::Query)
+            .filter(|job| !job.free && !job.gone && job.stream == id && job.class == Class::Query)
             .map(|job| {
                 if job.version == UNBOUND {
                     stream.published
@@ -606,7 +606,7 @@ impl<'w> Dispatcher<'w> {
             reason,
         });
         self.state.requests -= 1;
-        self.state.remove(id);
+        self.withdraw(id);
     }
 
     /// The run is over: what no lane has taken ends now.
@@ -614,7 +614,7 @@ impl<'w> Dispatcher<'w> {
         for index in 0..self.state.jobs.len() as u32 {
             let id = JobId(index);
             let job = self.state.job(id);
-            if job.free {
+            if job.free || job.gone {
                 continue;
             }
             match job.class {
@@ -628,19 +628,14 @@ impl<'w> Dispatcher<'w> {
                         arrived: job.arrived,
                         reason: Reason::Unserved,
                     });
-                    self.state.remove(id);
+                    self.withdraw(id);
                 }
-                Class::Join => self.state.remove(id),
+                Class::Join => self.withdraw(id),
             }
         }
-        self.state.ready.clear();
         for stream in &mut self.state.streams {
             stream.pending.clear();
-            stream.waiting.clear();
-        }
-        for lane in &mut self.state.lanes {
-            lane.queries.clear();
-            lane.frames.clear();
+            stream.pending_frames = 0;
         }
     }
 
@@ -743,7 +738,7 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         newest_frame: None,
         frames_behind: 0,
         output: 0,
-        lost: false,
+        gone: false,
         free: false,
     }
 }

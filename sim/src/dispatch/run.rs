@@ -76,7 +76,7 @@ impl Dispatcher<'_> {
         false
     }
 
-    fn dequeue(&mut self, lane: LaneId, item: Item, at: usize) {
+    pub(super) fn dequeue(&mut self, lane: LaneId, item: Item, at: usize) {
         let state = self.state.lane_mut(lane);
         let queue = state.queue_mut(item.query);
         if at == 0 {
@@ -331,8 +331,11 @@ impl Dispatcher<'_> {
         let world = self.state.world;
         let engine = world.engine_of(lane);
         let id = held.job;
-        let next = self.state.next_step(id, held.part);
-        let Some((step, stage)) = next.filter(|_| !self.state.job(id).lost) else {
+        if self.state.job(id).gone {
+            self.part_ended = true;
+            return self.forget_if_idle(id);
+        }
+        let Some((step, stage)) = self.state.next_step(id, held.part) else {
             return self.end_part(lane, held, now, effects);
         };
         let groups = world.exclusive[engine.0 as usize][stage.0 as usize];
@@ -381,7 +384,7 @@ impl Dispatcher<'_> {
             .believed_load(engine, task.stage, n, task.context.into())
     }
 
-    /// INV-1 of contexts: a request's stages read exactly the version that it is bound to.
+    /// INV-5: a request's stages read exactly the version that it is bound to.
     fn check_version(&self, id: JobId, position: u8, engine: EngineId) {
         let job = self.state.job(id);
         if job.class != Class::Query
@@ -393,12 +396,13 @@ impl Dispatcher<'_> {
         let stream = self.state.stream(job.stream);
         assert!(
             job.version <= stream.published,
-            "INV-1: an unpublished version would be read"
+            "INV-5: an unpublished version would be read"
         );
         let resident = self.state.resident(engine, job.stream);
+        let gone_for_others = resident.present && job.version <= resident.low;
         assert!(
-            stream.covers(resident, job.version),
-            "INV-1: the bound version is not resident"
+            gone_for_others || stream.missing(resident, job.version, self.state.world.keep) == 0,
+            "INV-5: the bound version is not resident"
         );
     }
 
@@ -494,9 +498,6 @@ impl Dispatcher<'_> {
         self.part_ended = true;
         let id = held.job;
         let engine = self.state.world.engine_of(lane);
-        if self.state.job(id).lost {
-            return self.end_lost(held, engine, now);
-        }
         match held.part {
             Part::Free(_) => {
                 self.issue(id, now);

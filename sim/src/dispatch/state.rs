@@ -69,8 +69,8 @@ pub(crate) struct Job {
     pub(crate) newest_frame: Option<Instant>,
     pub(crate) frames_behind: u32,
     pub(crate) output: u32,
-    /// Its context can never hold it: it ends with the part that a lane still runs.
-    pub(crate) lost: bool,
+    /// It was refused while a lane ran a part of it; the slot is free once that ends.
+    pub(crate) gone: bool,
     /// The slot is on the free list.
     pub(crate) free: bool,
 }
@@ -174,6 +174,11 @@ impl LaneState {
         }
     }
 
+    /// Everything that waits.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = &Item> {
+        self.queries.iter().chain(&self.frames)
+    }
+
     /// Whether nothing waits.
     #[inline]
     pub(crate) fn queue_is_empty(&self) -> bool {
@@ -207,8 +212,6 @@ pub(crate) struct State<'w> {
     /// Lanes that may answer and that may ingest.
     pub(crate) answer_lanes: u16,
     pub(crate) ingest_lanes: u16,
-    /// Engines whose lanes have all failed, as bits.
-    pub(crate) dead_engines: u8,
     /// Lane that rebuilds contexts when reuse is off and ingestion has a lane of its own.
     pub(crate) rebuild_lane: Option<LaneId>,
     pub(crate) transfer: StateTransfer,
@@ -218,6 +221,10 @@ pub(crate) struct State<'w> {
     pub(crate) answers_running: u32,
     pub(crate) lanes_busy: u32,
     pub(crate) exclusive_running: u32,
+    /// Engines without a lane in service, as bits.
+    pub(crate) dead_engines: u8,
+    /// Whether any lane has failed.
+    pub(crate) any_failed: bool,
     pub(crate) memo: SlowdownMemo,
     pub(crate) services: ServiceMemo,
     /// Time of the input being handled.
@@ -318,4 +325,4 @@ pub(crate) fn lanes_of(mask: u16) -> Lanes {
     Lanes(mask)
 }
 
-const _: () = assert!(LANES_MAX <= u16::BITS as usize);
+const _: () = assert!(LANES_MAX <= u16::BITS as usize && ENGINES_MAX <= u8::BITS as usize);
