@@ -1,8 +1,4 @@
 //! Embeds the profiles, so that an installed command works without the repository.
-#![expect(
-    clippy::print_stdout,
-    reason = "cargo takes instructions from standard output"
-)]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

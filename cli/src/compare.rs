@@ -30,7 +30,7 @@ const REPLICATIONS: u32 = 10;
 /// The first policy is the reference that the others are compared with.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Example:\n  crossinfer compare scenarios/first.toml --policies state_aware,serial,single:npu"
+    after_long_help = "Example:\n  crossinfer compare scenarios/two-cameras-rk3588.toml \\\n    --policies state_aware,serial,single:gpu"
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use sim::load::{Files, Kind, Library, Source};
 
@@ -24,9 +24,11 @@ impl Profiles {
         // Relative paths are walked as written as far as they go, so that names in messages stay short.
         let whole = parent.canonicalize().ok();
         let above = whole.as_deref().into_iter().flat_map(Path::ancestors);
+        // `a/..` and the like have ancestors by name that are not above them.
+        let by_name = !parent.components().any(|part| part == Component::ParentDir);
         let folder = parent
             .ancestors()
-            .filter(|folder| !folder.as_os_str().is_empty())
+            .take(if by_name { usize::MAX } else { 1 })
             .chain(above)
             .map(|folder| folder.join("profiles"))
             .find(|folder| folder.is_dir());

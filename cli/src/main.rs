@@ -33,7 +33,7 @@ use failure::Failure;
     version,
     help_expected = true,
     max_term_width = 80,
-    after_long_help = "Example:\n  crossinfer run scenarios/first.toml"
+    after_long_help = "Example:\n  crossinfer run scenarios/two-cameras-rk3588.toml"
 )]
 struct Arguments {
     /// What to do.

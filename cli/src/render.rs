@@ -2,6 +2,7 @@
 //! terminal that may have colours.
 
 use std::env;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -16,18 +17,20 @@ pub(crate) fn faults(faults: &Faults) -> String {
         text += "\n\n";
     }
     if faults.list.len() > 1 {
-        text += &format!("{} faults", faults.list.len());
+        _ = write!(text, "{} faults", faults.list.len());
     }
     text
 }
 
 /// A message without a place.
 pub(crate) fn message(message: &str, help: &str) -> String {
-    let mut report = vec![Group::with_title(Level::ERROR.primary_title(message))];
+    let line = |title| renderer().render(&[Group::with_title(title)]);
+    let mut text = line(Level::ERROR.primary_title(message));
     if !help.is_empty() {
-        report.push(Group::with_title(Level::HELP.secondary_title(help)));
+        text.push('\n');
+        text += &line(Level::HELP.secondary_title(help));
     }
-    renderer().render(&report)
+    text
 }
 
 fn report<'f>(fault: &'f Diagnostic, source: &'f str) -> Vec<Group<'f>> {

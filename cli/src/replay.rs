@@ -19,7 +19,7 @@ use crate::run::bad_policy;
 /// whether the trace was simulated or recorded on a device. Exit status 1 at the first difference.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Example:\n  crossinfer run s.toml --out out --trace\n  crossinfer replay out/trace.jsonl s.toml"
+    after_long_help = "Example:\n  crossinfer run scenarios/two-cameras-rk3588.toml --out out --trace\n  crossinfer replay out/trace.jsonl scenarios/two-cameras-rk3588.toml"
 )]
 pub(crate) struct Arguments {
     /// Trace, as `crossinfer run --out DIR --trace` writes it.

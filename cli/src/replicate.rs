@@ -28,8 +28,11 @@ pub(crate) struct Workers {
 impl Workers {
     /// Workers for `runs` replications in all.
     pub(crate) fn new(jobs: Option<NonZeroUsize>, runs: u64) -> Result<Self, Failure> {
+        // More threads than runs would only wait; 0 is one per core.
+        let most = usize::try_from(runs).unwrap_or(usize::MAX);
+        let threads = jobs.map_or(0, |jobs| jobs.get().min(most));
         let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(jobs.map_or(0, NonZeroUsize::get))
+            .num_threads(threads)
             .build()
             .map_err(Failure::internal)?;
         let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::hidden());

@@ -20,15 +20,16 @@ use crate::replicate::Workers;
 /// ui.perfetto.dev, and plots; all but the JSON show the first replication.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Example:\n  crossinfer run scenarios/first.toml --replications 10 --out out"
+    after_long_help = "Example:\n  crossinfer run scenarios/two-cameras-rk3588.toml --out out"
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
     options: Options,
 
-    /// Dispatch policy, instead of the scenario's: state_aware[:w|:w+p|:w+p+s],
-    /// single:LANE, serial, naive, idle_first, reuse_first, fixed, round_robin,
-    /// shortest_job_first or earliest_deadline_first.
+    /// Dispatch policy, instead of the scenario's: `state_aware` (also with `:w`,
+    /// `:w+p` or `:w+p+s`), `single:LANE`, `serial`, `naive`, `idle_first`,
+    /// `reuse_first`, `fixed`, `round_robin`, `shortest_job_first` or
+    /// `earliest_deadline_first`.
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 

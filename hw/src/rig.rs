@@ -634,7 +634,7 @@ impl Executor for Rig<'_> {
             } => {
                 let item = match ticket {
                     Some(ticket) => self.tickets.free(ticket),
-                    None => self.tickets.joining(stream, version, None),
+                    None => self.tickets.joining(stream, version),
                 };
                 self.post(
                     None,
@@ -668,6 +668,7 @@ impl Executor for Rig<'_> {
                     self.workload.answered(stream, now);
                 }
             }
+            Effect::Abandon { stream, .. } => self.tickets.abandoned(stream),
             Effect::Bind { .. } => {}
         }
     }

@@ -127,7 +127,7 @@ impl<'w> Tickets<'w> {
 
     /// Takes the tokens of a complete answer, which may now join its context.
     pub(crate) fn answered(&mut self, done: &Completion) -> Vec<u32> {
-        if self.world.answers_join_history {
+        if done.joins {
             self.joins[done.stream.0 as usize]
                 .waiting
                 .push_back((done.index, done.prompt + done.output));
@@ -139,10 +139,9 @@ impl<'w> Tickets<'w> {
     pub(crate) fn order(&mut self, task: &Task) -> Order {
         let kind = self.world.stages[task.stage.0 as usize].kind;
         let (item, noise) = if task.ticket == NO_TICKET {
-            let tokens = (kind == StageKind::Ingest).then_some(task.size);
             // As simulated: the noise of an answer that joins is its version's.
             let noise = (u64::from(task.stream.0) << 32) | u64::from(task.version);
-            (self.joining(task.stream, task.version, tokens), noise)
+            (self.joining(task.stream, task.version), noise)
         } else {
             let held = &self.held[task.ticket as usize];
             (held.item, held.noise)
@@ -167,28 +166,27 @@ impl<'w> Tickets<'w> {
         }
     }
 
-    /// The answer that makes `version`: the oldest that has not joined. An answer that the context has
-    /// no room for never joins; the tokens of the ingest tell.
-    pub(crate) fn joining(&mut self, stream: StreamId, version: u32, tokens: Option<u32>) -> Item {
+    /// The answer that makes `version`: the oldest that has not joined.
+    pub(crate) fn joining(&mut self, stream: StreamId, version: u32) -> Item {
         let joins = &mut self.joins[stream.0 as usize];
-        loop {
-            let fits = |item: Item| match (item, tokens) {
-                (Item::Answer { tokens: own, .. }, Some(tokens)) => own == tokens,
-                _ => true,
-            };
-            if let Some((made, item)) = joins.current
-                && made == version
-                && fits(item)
-            {
-                return item;
-            }
-            let Some((query, tokens)) = joins.waiting.pop_front() else {
-                unreachable!(
-                    "version {version} of stream {} is no one's answer",
-                    stream.0
-                )
-            };
-            joins.current = Some((version, Item::Answer { query, tokens }));
+        if let Some((made, item)) = joins.current
+            && made == version
+        {
+            return item;
         }
+        let Some((query, tokens)) = joins.waiting.pop_front() else {
+            unreachable!(
+                "version {version} of stream {} is no one's answer",
+                stream.0
+            )
+        };
+        let item = Item::Answer { query, tokens };
+        joins.current = Some((version, item));
+        item
+    }
+
+    /// No answer of a stream joins its context any more.
+    pub(crate) fn abandoned(&mut self, stream: StreamId) {
+        self.joins[stream.0 as usize].waiting.clear();
     }
 }

@@ -88,14 +88,14 @@ pub fn policy_name(policy: &Policy) -> String {
             }
         ),
         Policy::Single { lane } => format!("single:{lane}"),
-        Policy::Serial { .. } => "serial".into(),
-        Policy::Naive { .. } => "naive".into(),
-        Policy::IdleFirst { .. } => "idle_first".into(),
-        Policy::ReuseFirst { .. } => "reuse_first".into(),
+        Policy::Serial => "serial".into(),
+        Policy::Naive => "naive".into(),
+        Policy::IdleFirst => "idle_first".into(),
+        Policy::ReuseFirst => "reuse_first".into(),
         Policy::Fixed { .. } => "fixed".into(),
-        Policy::RoundRobin { .. } => "round_robin".into(),
-        Policy::ShortestJobFirst { .. } => "shortest_job_first".into(),
-        Policy::EarliestDeadlineFirst { .. } => "earliest_deadline_first".into(),
+        Policy::RoundRobin => "round_robin".into(),
+        Policy::ShortestJobFirst => "shortest_job_first".into(),
+        Policy::EarliestDeadlineFirst => "earliest_deadline_first".into(),
     }
 }
 

@@ -26,7 +26,7 @@ impl Estimate {
         }
         let mean = values.iter().sum::<f64>() / n as f64;
         let half_width = quantile(n).map(|t| {
-            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+            let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
             t * (squares / (n - 1) as f64 / n as f64).sqrt()
         });
         Some(Self {
@@ -46,7 +46,9 @@ impl Estimate {
 fn quantile(n: usize) -> Option<f64> {
     let freedom = n.checked_sub(1).filter(|&freedom| freedom > 0)?;
     let law = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
-    Some(law.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+    let t = law.inverse_cdf(0.5 + CONFIDENCE / 2.0);
+    // Its last digits come from the machine's mathematical library; results must not.
+    Some((t * 1e9).round() / 1e9)
 }
 
 /// Reads one number from a run's summary; `None` where the run has none.

@@ -313,3 +313,110 @@ fn object<const N: usize>(entries: [(&str, Value); N]) -> Map<String, Value> {
         .map(|(key, value)| (key.to_owned(), value))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use sim::simulation::Simulation;
+
+    use super::*;
+    use crate::toy;
+
+    fn document(replications: u32) -> Value {
+        let world = toy::world(&toy::scenario(0.2));
+        let mut simulation = Simulation::new(&world);
+        let summaries = (0..replications).map(|run| {
+            simulation.run(run);
+            simulation.summary()
+        });
+        let runs = Replicated {
+            summaries: summaries.collect(),
+        };
+        summary(&Facts::of(&world, "toy.toml"), &runs)
+    }
+
+    /// Calls `see` with every number over replications and its path.
+    fn numbers(value: &Value, path: &str, see: &mut impl FnMut(&str, &Value)) {
+        match value {
+            Value::Object(object) if object.contains_key("ci95") => see(path, value),
+            Value::Object(object) => {
+                for (key, value) in object {
+                    numbers(value, &format!("{path}.{key}"), see);
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|value| numbers(value, path, see)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn intervals_are_absent_for_one_replication_and_there_for_more() {
+        for replications in [1, 4] {
+            let text = document(replications).to_string();
+            let parsed: Value = serde_json::from_str(&text).expect("it is JSON");
+            let mut count = 0;
+            numbers(&parsed, "", &mut |path, number| {
+                count += 1;
+                assert!(number["value"].is_f64(), "{path}");
+                assert_eq!(number["ci95"].is_null(), replications == 1, "{path}");
+            });
+            assert!(count > 30, "{count}");
+        }
+    }
+
+    #[test]
+    fn what_a_run_lacks_is_null() {
+        let facts = Facts::of(&toy::world(&toy::scenario(0.2)), "toy.toml");
+        let empty = Replicated {
+            summaries: vec![Summary::default()],
+        };
+        let document = summary(&facts, &empty);
+        for key in ["energy_j", "frames_behind"] {
+            assert!(document[key].is_null(), "{key}");
+        }
+        assert!(document["ttft_s"]["mean"].is_null());
+        assert_eq!(document["counts"]["refused"]["queue_full"]["value"], 0.0);
+    }
+
+    #[test]
+    fn differences_are_to_the_first_policy() {
+        let world = toy::world(&toy::scenario(0.2));
+        let facts = Facts::of(&world, "toy.toml");
+        let of = |throughput_rps| Replicated {
+            summaries: vec![
+                Summary {
+                    throughput_rps,
+                    ..Summary::default()
+                };
+                2
+            ],
+        };
+        let document = comparison(&facts, &[("a".into(), of(1.0)), ("b".into(), of(3.0))]);
+        assert_eq!(document["reference"], "a");
+        assert!(document["policies"][0]["difference"].is_null());
+        assert_eq!(
+            document["policies"][1]["difference"]["throughput_rps"],
+            json!({ "value": 2.0, "ci95": 0.0, "excludes_zero": true })
+        );
+    }
+
+    /// Six digits of every number: the last ones are no result.
+    fn rounded(value: &mut Value) {
+        match value {
+            Value::Number(number) if number.is_f64() => {
+                let digits = format!("{:.5e}", number.as_f64().unwrap_or(f64::NAN));
+                *value = digits.parse::<f64>().unwrap_or(f64::NAN).into();
+            }
+            Value::Array(list) => list.iter_mut().for_each(rounded),
+            Value::Object(object) => object.values_mut().for_each(rounded),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_document_of_a_small_run() {
+        let mut document = document(4);
+        rounded(&mut document);
+        document["tool"]["version"] = "[VERSION]".into();
+        insta::assert_snapshot!(format!("{document:#}"));
+    }
+}

@@ -296,6 +296,9 @@ impl<W: Write> Sink for Timeline<'_, W> {
                 self.instant(now, stream, "evict", &args);
                 self.resident(now, engine);
             }
+            Effect::Abandon { stream, after } => {
+                self.instant(now, stream, "abandon", &json!({ "last_version": after }));
+            }
             Effect::Complete(done) => self.completed(now, &done),
             Effect::Refuse {
                 ticket,

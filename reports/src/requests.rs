@@ -117,7 +117,7 @@ impl<'w, W: Write> Requests<'w, W> {
         row[2] = secs(arrived.0);
         row[14] = prompt.map_or_else(String::new, |prompt| prompt.to_string());
         row[17] = (arrived < self.world.warm_up).to_string();
-        row[18] = reason.name().to_owned();
+        reason.name().clone_into(&mut row[18]);
         self.write(row);
     }
 }
@@ -164,4 +164,57 @@ pub fn preparation_name(preparation: Preparation) -> &'static str {
 /// Nanoseconds as exact seconds.
 fn secs(nanos: u64) -> String {
     format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::simulation::Simulation;
+
+    use super::*;
+    use crate::toy;
+
+    fn rows(scenario: &str) -> (String, sim::metrics::Summary) {
+        let world = toy::world(scenario);
+        let mut text = Vec::new();
+        let mut requests = Requests::new(&world, &mut text).expect("memory can be written");
+        let mut simulation = Simulation::new(&world);
+        simulation.run_into(0, &mut requests);
+        requests.finish().expect("memory can be written");
+        let text = String::from_utf8(text).expect("CSV is text");
+        (text, simulation.summary())
+    }
+
+    #[test]
+    fn rows_agree_with_the_summary() {
+        let limits = "[limits]\nmax_requests = 3\n[context]";
+        let scenario = toy::scenario(1.0).replace("[context]", limits);
+        let (text, summary) = rows(&scenario);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let (mut answered, mut refused, mut total) = (0, 0, 0.0);
+        for row in reader.records() {
+            let row = row.expect("rows have the header's columns");
+            if &row[17] == "true" {
+                continue;
+            }
+            if row[18].is_empty() {
+                answered += 1;
+                total += row[6].parse::<f64>().expect("an answer has a TTFT");
+            } else {
+                refused += 1;
+                assert!(row[6].is_empty() && row[15].is_empty());
+                assert_eq!((&row[14], &row[18]), ("20", "queue_full"));
+            }
+        }
+        assert_eq!(answered, summary.completed);
+        assert_eq!(refused, crate::metric::refused(&summary));
+        assert!(refused > 0);
+        let mean = summary.ttft_s.mean.expect("there are answers");
+        assert!((total / answered as f64 / mean - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn rows_of_a_small_run() {
+        let short = toy::scenario(0.2).replace("horizon_s = 120.0", "horizon_s = 20.0");
+        insta::assert_snapshot!(rows(&short).0);
+    }
 }

@@ -9,3 +9,91 @@ pub use run::run;
 
 /// Widest line of any text.
 pub const WIDTH: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use sim::metrics::LoadVerdict;
+    use sim::simulation::Simulation;
+    use sim::world::World;
+
+    use super::*;
+    use crate::facts::Facts;
+    use crate::interval::Replicated;
+    use crate::toy;
+
+    fn runs(world: &World, replications: u32) -> Replicated {
+        let mut simulation = Simulation::new(world);
+        let summaries = (0..replications).map(|run| {
+            simulation.run(run);
+            simulation.summary()
+        });
+        Replicated {
+            summaries: summaries.collect(),
+        }
+    }
+
+    fn text(scenario: &str, replications: u32) -> (String, LoadVerdict) {
+        let world = toy::world(scenario);
+        let runs = runs(&world, replications);
+        let text = run(&Facts::of(&world, "toy.toml"), &runs);
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+            assert_eq!(line, line.trim_end());
+        }
+        (text, runs.verdict())
+    }
+
+    #[test]
+    fn a_steady_run() {
+        let (text, verdict) = text(&toy::scenario(0.2), 4);
+        assert_ne!(verdict, LoadVerdict::Saturated);
+        assert!(text.contains(" ± "));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_saturated_run_has_no_latencies() {
+        let (text, verdict) = text(&toy::scenario(2.0), 2);
+        assert_eq!(verdict, LoadVerdict::Saturated);
+        let ttft = text.lines().find(|line| line.starts_with("TTFT"));
+        let ttft = ttft.expect("there is a row");
+        assert!(ttft.contains("– (queue grows)"));
+        assert!(!ttft.contains(|c: char| c.is_ascii_digit()));
+        assert!(text.contains("times what it can serve"));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn one_replication_has_no_intervals() {
+        let (text, _) = text(&toy::scenario(0.2), 1);
+        assert!(!text.contains('±'));
+    }
+
+    #[test]
+    fn policies_side_by_side() {
+        let mut world = toy::world(&toy::scenario(0.2));
+        let facts = Facts::of(&world, "toy.toml");
+        let lanes = ["cpu", "npu"];
+        let names = ["state_aware", "serial", "single:npu", "round_robin"];
+        let policies: Vec<_> = names
+            .iter()
+            .map(|name| {
+                world.policy = sim::load::parse_policy(name, &lanes).expect("it is a policy");
+                ((*name).to_owned(), runs(&world, 4))
+            })
+            .collect();
+        let text = comparison(&facts, &policies);
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+        // Each policy has a row of values, and all but the first a row of differences.
+        let rows = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+        assert_eq!(rows("serial "), 2);
+        assert_eq!(
+            rows("state_aware "),
+            2,
+            "its row and the title of the differences"
+        );
+        insta::assert_snapshot!(text);
+    }
+}

@@ -545,7 +545,10 @@ impl Executor for Soc<'_> {
                 ticket: Some(ticket),
                 ..
             } => self.free.push(*ticket),
-            Effect::Publish { .. } | Effect::Bind { .. } | Effect::Evict { .. } => {}
+            Effect::Publish { .. }
+            | Effect::Bind { .. }
+            | Effect::Evict { .. }
+            | Effect::Abandon { .. } => {}
         }
     }
 }

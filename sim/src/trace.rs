@@ -112,13 +112,11 @@ impl<W: Write> Writer<W> {
 
     /// Flushes, and says whether everything was written.
     pub fn finish(mut self) -> io::Result<W> {
-        match self.error {
-            Some(error) => Err(error),
-            None => {
-                self.out.flush()?;
-                Ok(self.out)
-            }
+        if let Some(error) = self.error {
+            return Err(error);
         }
+        self.out.flush()?;
+        Ok(self.out)
     }
 
     fn line(&mut self, t: Instant, record: Record) {

@@ -49,6 +49,12 @@ pub(super) struct Book {
     running: [Option<Slice>; LANES_MAX],
     /// Queries by ticket.
     queries: BTreeMap<u32, Query>,
+    /// Their tickets, by stream and number.
+    tickets: BTreeMap<(StreamId, u32), u32>,
+    /// How many of them have started.
+    started: usize,
+    /// How many of them read each version, by stream.
+    readers: Vec<BTreeMap<u32, u32>>,
     ingested: Vec<Option<Ingested>>,
     /// Versions of each stream that somebody may still read.
     versions: Vec<BTreeMap<u32, Published>>,
@@ -63,6 +69,9 @@ impl Book {
         Self {
             running: [None; LANES_MAX],
             queries: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            started: 0,
+            readers: vec![BTreeMap::new(); streams],
             ingested: vec![None; streams],
             versions: vec![BTreeMap::new(); streams],
             resident: vec![vec![0; streams]; world.engines.len()],
@@ -72,6 +81,7 @@ impl Book {
 
     /// A query came.
     pub(super) fn asked(&mut self, ticket: u32, stream: StreamId, index: u32) {
+        self.tickets.insert((stream, index), ticket);
         self.queries.insert(
             ticket,
             Query {
@@ -87,22 +97,35 @@ impl Book {
 
     /// A query was bound.
     pub(super) fn bound(&mut self, stream: StreamId, index: u32, version: u32) {
-        for query in self.queries.values_mut() {
-            if query.stream == stream && query.index == index {
-                query.version = Some(version);
-            }
+        let ticket = self.tickets.get(&(stream, index));
+        if let Some(query) = ticket.and_then(|ticket| self.queries.get_mut(ticket)) {
+            query.version = Some(version);
+            let readers = &mut self.readers[stream.0 as usize];
+            *readers.entry(version).or_default() += 1;
         }
     }
 
     /// A query ended.
     pub(super) fn ended(&mut self, ticket: u32) {
-        self.queries.remove(&ticket);
+        let Some(query) = self.queries.remove(&ticket) else {
+            return;
+        };
+        self.tickets.remove(&(query.stream, query.index));
+        self.started -= usize::from(query.started);
+        let readers = &mut self.readers[query.stream.0 as usize];
+        if let Some(version) = query.version
+            && let Some(count) = readers.get_mut(&version)
+        {
+            *count -= 1;
+            if *count == 0 {
+                readers.remove(&version);
+            }
+        }
     }
 
     /// Queries that wait, and that have started.
     pub(super) fn requests(&self) -> (usize, usize) {
-        let started = self.queries.values().filter(|query| query.started).count();
-        (self.queries.len() - started, started)
+        (self.queries.len() - self.started, self.started)
     }
 
     /// A task started; says whether it was the first of a query.
@@ -124,6 +147,7 @@ impl Book {
         let mut first = false;
         if let Some(query) = query {
             first = !std::mem::replace(&mut query.started, true);
+            self.started += usize::from(first);
             query.imported |= kind == StageKind::Import;
             query.rebuilt |= kind == StageKind::Reconstruct;
             slice.query = Some(query.index);
@@ -182,12 +206,7 @@ impl Book {
         if let Some(made) = self.ingested[index].filter(|made| made.version == version) {
             self.versions[index].insert(version, made.place);
         }
-        let read = self
-            .queries
-            .values()
-            .filter(|query| query.stream == stream)
-            .filter_map(|query| query.version)
-            .min();
+        let read = self.readers[index].keys().next().copied();
         let oldest = read.unwrap_or(version).min(version);
         self.versions[index] = self.versions[index].split_off(&oldest);
     }

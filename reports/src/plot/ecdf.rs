@@ -40,11 +40,14 @@ pub fn latencies(world: &World, metrics: &Metrics<'_>) -> Result<String, DrawErr
         chart
             .configure_mesh()
             .x_desc("s")
+            .label_style(("sans-serif", 15))
             .y_desc("share of answers")
             .light_line_style(TRANSPARENT)
             .draw()
             .map_err(failed)?;
-        for (name, points, colour) in curves {
+        for (name, mut points, colour) in curves {
+            // All of them ended by then, and still have at the right edge.
+            points.push((end, 1.0));
             chart
                 .draw_series(LineSeries::new(points, colour.stroke_width(2)))
                 .map_err(failed)?
@@ -55,6 +58,7 @@ pub fn latencies(world: &World, metrics: &Metrics<'_>) -> Result<String, DrawErr
         }
         chart
             .configure_series_labels()
+            .label_font(("sans-serif", 14))
             .position(SeriesLabelPosition::LowerRight)
             .background_style(WHITE.mix(0.8))
             .border_style(BLACK.mix(0.3))

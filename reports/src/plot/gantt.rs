@@ -1,7 +1,8 @@
 //! Lanes over time, coloured by the kind of stage.
 
+use std::fmt::Write as _;
+
 use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use sim::dispatch::{Effect, Input};
 use sim::drive::Sink;
@@ -13,7 +14,7 @@ use super::{DrawError, failed};
 use crate::number::short;
 
 /// Most slices that are drawn; a plot of more could not be read.
-const SLICES_MAX: usize = 2000;
+const SLICES_MAX: usize = 300;
 /// Height of a lane, pixels.
 const LANE: u32 = 48;
 const WIDTH: u32 = 1200;
@@ -55,6 +56,11 @@ impl Slices {
             list: Vec::new(),
             dropped: 0,
         }
+    }
+
+    /// How many are drawn.
+    pub fn drawn(&self) -> usize {
+        self.list.len()
     }
 
     fn stop(&mut self, now: Instant, lane: LaneId) {
@@ -111,7 +117,8 @@ fn draw<'a>(root: &Area<'a>, world: &World, slices: &Slices) -> DrawResult<'a> {
         .max(1e-9);
     let mut caption = format!("{}: first replication", world.title);
     if slices.dropped > 0 {
-        caption += &format!(
+        _ = write!(
+            caption,
             ", first {} s ({} of {} stages)",
             short(end),
             slices.list.len(),
@@ -132,6 +139,7 @@ fn draw<'a>(root: &Area<'a>, world: &World, slices: &Slices) -> DrawResult<'a> {
         .disable_y_mesh()
         .disable_y_axis()
         .x_desc("time, s")
+        .label_style(("sans-serif", 15))
         .light_line_style(TRANSPARENT)
         .draw()?;
     let plane = chart.plotting_area();
@@ -151,7 +159,6 @@ fn draw<'a>(root: &Area<'a>, world: &World, slices: &Slices) -> DrawResult<'a> {
         ))?;
     }
     legend(root, slices)?;
-    let _: &Cartesian2d<RangedCoordf64, RangedCoordf64> = plane.as_coord_spec();
     Ok(())
 }
 
@@ -170,7 +177,7 @@ fn colour(kind: StageKind) -> RGBColor {
 /// Kinds that occur, below the plot.
 fn legend<'a>(root: &Area<'a>, slices: &Slices) -> DrawResult<'a> {
     let (_, height) = root.dim_in_pixel();
-    let y = height as i32 - 28;
+    let y = height.cast_signed() - 28;
     let mut x = 100;
     for (kind, name, colour) in KINDS {
         if !slices.list.iter().any(|(.., seen)| *seen == kind) {
@@ -178,7 +185,7 @@ fn legend<'a>(root: &Area<'a>, slices: &Slices) -> DrawResult<'a> {
         }
         root.draw(&Rectangle::new([(x, y), (x + 14, y + 14)], colour.filled()))?;
         root.draw(&Text::new(name, (x + 20, y), ("sans-serif", 14)))?;
-        x += 40 + 8 * name.len() as i32;
+        x += 40 + 8 * (name.len() as u32).cast_signed();
     }
     Ok(())
 }

@@ -35,7 +35,9 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> String {
     }
     let mut notes = vec![format!("{BEST} best of its column")];
     if first.count() > 1 && count > 1 {
-        notes.push(format!("{DIFFERENT} the 95 % interval excludes 0"));
+        notes.push(format!(
+            "{DIFFERENT} the 95 % interval excludes 0 (without any effect, 1 in 20 does)"
+        ));
     }
     if policies.iter().any(|(_, runs)| grows(runs)) {
         notes.push("grows: the queue grows, there is no steady latency".into());

@@ -1,5 +1,7 @@
 //! Wrapped lines, aligned columns and the parts that `run` and `compare` share.
 
+use std::fmt::Write as _;
+
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use super::WIDTH;
@@ -133,12 +135,12 @@ fn runs(facts: &Facts, replications: usize) -> String {
         1 => "1 replication (no intervals)".to_owned(),
         n => format!("{n} replications, ± is the 95 % interval of the mean"),
     };
-    text += &format!("; seed {}", facts.seed);
+    _ = write!(text, "; seed {}", facts.seed);
     if let Some(horizon) = facts.horizon_s {
-        text += &format!("; arrivals until {} s", short(horizon));
+        _ = write!(text, "; arrivals until {} s", short(horizon));
     }
     if facts.warm_up_s > 0.0 {
-        text += &format!("; the first {} s left out", short(facts.warm_up_s));
+        _ = write!(text, "; the first {} s left out", short(facts.warm_up_s));
     }
     text
 }

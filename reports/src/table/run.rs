@@ -1,5 +1,7 @@
 //! One configuration: what was simulated, what came out, and how far to trust it.
 
+use std::fmt::Write as _;
+
 use sim::metrics::{Latency, LoadVerdict, Summary};
 
 use super::layout::{self, GLUE, LABEL, append, line};
@@ -9,6 +11,8 @@ use crate::json::outside;
 use crate::metric::refused;
 use crate::number::{self, ABSENT, bar, bytes, percent, short};
 
+/// Busy share from which a lane has nothing left.
+const FULL: f64 = 0.99;
 /// Width of an engine's bar.
 const BAR: usize = 20;
 
@@ -52,6 +56,10 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
             "steady: the queue stays level; busiest lane {} busy",
             percent(busiest)
         ),
+        LoadVerdict::Near if busiest > FULL => format!(
+            "at the edge: busiest lane {} busy; this run is too short to tell whether its queue grows, and latencies may be of this run only",
+            percent(busiest)
+        ),
         LoadVerdict::Near => format!(
             "near saturation: busiest lane {} busy, {} left; latencies react strongly to load",
             percent(busiest),
@@ -63,7 +71,8 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
                 percent(busiest)
             );
             if let Some(offered) = facts.offered_rps.filter(|_| served > 0.0) {
-                text += &format!(
+                _ = write!(
+                    text,
                     "; asked {} /s, answered {} /s: {} times what it can serve",
                     short(offered),
                     short(served),

@@ -141,8 +141,8 @@ impl Dispatcher<'_> {
                 }
                 groups |= mask;
             }
-            let all: u64 = lane.queue.iter().map(|item| item.estimate).sum();
-            let queries = lane.queue.iter().filter(|item| item.query);
+            let all: u64 = lane.queued().map(|item| item.estimate).sum();
+            let queries = lane.queries.iter();
             let queries: u64 = queries.map(|item| item.estimate).sum();
             if (all, queries) != (lane.backlog, lane.backlog_queries) {
                 faults.push(format!(
@@ -152,14 +152,14 @@ impl Dispatcher<'_> {
             }
             let gone = |id: JobId| state.job(id).free;
             if lane
-                .queue
-                .iter()
+                .queued()
                 .chain(&lane.held)
+                .chain(&lane.paused)
                 .any(|item| gone(item.job))
             {
                 faults.push(format!("lane {index} has a part of a job that ended"));
             }
-            if lane.failed && (lane.held.is_some() || !lane.queue.is_empty()) {
+            if lane.failed && (lane.held.is_some() || !lane.queue_is_empty()) {
                 faults.push(format!("lane {index} failed and still has work"));
             }
         }
@@ -189,7 +189,7 @@ impl Dispatcher<'_> {
             let held = self.held().filter(|(_, item)| answers(item)).count();
             let ingests = |item: &Item| own(item) && (!item.query || item.part == Part::Rebuild);
             let ingesting = self.held().filter(|(_, item)| ingests(item)).count();
-            let placed = state.lanes.iter().flat_map(|lane| &lane.queue);
+            let placed = state.lanes.iter().flat_map(super::state::LaneState::queued);
             let ready = placed.filter(|item| answers(item)).count()
                 + state
                     .ready

@@ -73,7 +73,7 @@ pub(crate) struct Resident {
     pub(crate) used: Instant,
 }
 
-/// One step of a hash chain (SplitMix64's finaliser over the sum).
+/// One step of a hash chain (`SplitMix64`'s finaliser over the sum).
 #[inline]
 pub(crate) fn chain(digest: u64, item: u64) -> u64 {
     let mut z = digest
@@ -307,8 +307,11 @@ impl State<'_> {
         for index in 0..self.world.engines.len() {
             let source = EngineId(index as u8);
             let held = self.resident(source, stream);
-            let dead = self.dead_engines & (1 << index) != 0;
-            if source == engine || dead || !held.present || held.low > context.item(version).low {
+            if source == engine
+                || self.is_dead(source)
+                || !held.present
+                || held.low > context.item(version).low
+            {
                 continue;
             }
             let rest = context.missing(held, version, keep);
@@ -385,12 +388,6 @@ impl State<'_> {
         true
     }
 
-    /// Whether what `e` holds of `s` stays when room is made for `stream` on `engine`: what is already
-    /// there, and what an engine that cannot rebuild must copy.
-    fn spared(&self, e: EngineId, s: StreamId, engine: EngineId, stream: StreamId) -> bool {
-        s == stream && (e == engine || self.rebuilders & (1 << engine.0) == 0)
-    }
-
     /// Whether evicting everything that nobody uses would be enough.
     fn could_fit(&self, engine: EngineId, stream: StreamId, bytes: u64) -> bool {
         let (mut here, mut all) = (0, 0);
@@ -398,8 +395,7 @@ impl State<'_> {
             for s in 0..self.streams.len() {
                 let at = (EngineId(index as u8), StreamId(s as u16));
                 let resident = self.resident(at.0, at.1);
-                let idle = resident.present && resident.pins == 0;
-                if idle && !self.spared(at.0, at.1, engine, stream) {
+                if resident.present && resident.pins == 0 && at != (engine, stream) {
                     let freed = self.kv_bytes(resident.tokens);
                     all += freed;
                     if at.0 == engine {
@@ -428,8 +424,7 @@ impl State<'_> {
             for s in 0..self.streams.len() {
                 let s = StreamId(s as u16);
                 let resident = self.resident(e, s);
-                let idle = resident.present && resident.pins == 0;
-                if !idle || self.spared(e, s, engine, stream) {
+                if !resident.present || resident.pins > 0 || (e, s) == (engine, stream) {
                     continue;
                 }
                 if oldest.is_none_or(|(used, ..)| resident.used < used) {
@@ -518,7 +513,7 @@ impl State<'_> {
     /// Drops one pin; the last one lets a window slide.
     pub(crate) fn unpin(&mut self, engine: EngineId, stream: StreamId, now: Instant) {
         let keep = self.world.keep;
-        let dead = self.dead_engines & (1 << engine.0) != 0;
+        let dead = self.is_dead(engine);
         let resident = self.resident_mut(engine, stream);
         debug_assert!(resident.pins > 0, "INV-5: unpinned twice");
         resident.pins -= 1;

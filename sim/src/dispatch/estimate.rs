@@ -85,6 +85,8 @@ impl SlowdownMemo {
 /// A request's stages on an engine alone, as believed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Service {
+    /// Query prefill, ns.
+    pub(crate) prefill: u64,
     /// Query prefill and decode, ns.
     pub(crate) alone: u64,
     /// Memory intensities of the two.
@@ -166,8 +168,6 @@ impl State<'_> {
 
     #[inline]
     fn believed_at(&self, engine: EngineId, stage: StageId, n: f64, context: f64) -> Option<At> {
-        // A belief in a stage that the engine cannot run is of no use.
-        self.world.costs.get(engine, stage)?;
         Some(self.believed().get(engine, stage)?.alone.at(n, context))
     }
 
@@ -260,6 +260,7 @@ impl State<'_> {
         };
         let time = |at: Option<At>| at.map_or(u64::MAX / 4, |at| ns(at.secs));
         Service {
+            prefill: time(prefill),
             alone: time(prefill) + time(decode),
             prefill_mu: prefill.map_or(0.0, |at| intensity(at, port)),
             decode_mu: step.map_or(0.0, |at| intensity(at, port)),
@@ -332,10 +333,10 @@ impl State<'_> {
         let tokens = self.context_tokens(job.stream, version) as u32;
         match job.rebuilt_on {
             Some(source) if source == engine => 0,
-            Some(source) => self
+            Some(source) if !self.is_dead(source) => self
                 .import_time(source, engine, tokens)
                 .unwrap_or_else(|| self.rebuild_time(engine, tokens, 0)),
-            None => self.encode_time(job, version, engine) + self.rebuild_time(engine, tokens, 0),
+            _ => self.encode_time(job, version, engine) + self.rebuild_time(engine, tokens, 0),
         }
     }
 
@@ -400,9 +401,8 @@ impl State<'_> {
         let engine = self.world.engine_of(lane);
         let version = self.version_for(job);
         let context = self.context_tokens(job.stream, version) as u32;
-        let Service {
-            alone, decode_mu, ..
-        } = self.service(engine, job.prompt, job.predicted, context);
+        let service = self.service(engine, job.prompt, job.predicted, context);
+        let alone = service.alone;
         let prepare = self.preparation_time(job, version, engine);
         self.quotes[lane.0 as usize].set(Quote {
             job: job_id.0,
@@ -420,27 +420,27 @@ impl State<'_> {
         if self.world.contention_off || self.lanes_busy == 0 {
             return estimate;
         }
-        // Decode dominates a request: its intensity stands for the whole.
-        let own = Load {
-            engine,
-            mu: decode_mu,
-        };
         if self.lanes.len() <= FEW_LANES {
-            self.beside::<FEW_LANES>(lane, own, estimate, now)
+            self.beside::<FEW_LANES>(lane, &service, estimate, now)
         } else {
-            self.beside::<LANES_MAX>(lane, own, estimate, now)
+            self.beside::<LANES_MAX>(lane, &service, estimate, now)
         }
     }
 
-    /// Adds to an estimate the slowdown that the request would see and cause. `N` bounds the lanes.
+    /// Adds to an estimate the slowdown that the request would see and cause, prefill and decode each
+    /// by its own intensity (preparation counts as prefill). `N` bounds the lanes.
     fn beside<const N: usize>(
         &self,
         lane: LaneId,
-        own: Load,
+        service: &Service,
         mut estimate: Estimate,
         now: Instant,
     ) -> Estimate {
-        let mut loads = [own; N];
+        let engine = self.world.engine_of(lane);
+        let mut loads = [Load {
+            engine,
+            mu: service.prefill_mu,
+        }; N];
         let mut others = [(lane, 0u64); N];
         let mut count = 0;
         for (index, other) in self.lanes.iter().enumerate() {
@@ -459,34 +459,43 @@ impl State<'_> {
         if count == 0 {
             return estimate;
         }
-        let mut with = [1.0; N];
         let model = &*self.world.contention;
-        self.memo
-            .slowdowns(model, &loads[..=count], &mut with[..=count]);
         let mut without = [1.0; N];
         if count > 1 {
             self.memo
                 .slowdowns(model, &loads[1..=count], &mut without[1..=count]);
         }
-        let service = (estimate.prepare + estimate.alone) as f64;
         let longest = others[..count]
             .iter()
             .map(|&(_, left)| left)
             .max()
             .unwrap_or(0) as f64;
-        let overlapped = longest.min(service * with[0]);
-        // The overlapped part runs at 1/s; the rest alone.
-        let beside = service + overlapped * (1.0 - 1.0 / with[0]);
-        estimate.beside = (beside as u64).saturating_sub(estimate.prepare);
-        for (index, &(id, left)) in others[..count].iter().enumerate() {
-            if with[index + 1] <= without[index + 1] {
-                continue;
+        let mut started = 0.0;
+        let mut harm = 0.0;
+        for (alone, mu) in [
+            (estimate.prepare + service.prefill, service.prefill_mu),
+            (service.alone - service.prefill, service.decode_mu),
+        ] {
+            loads[0].mu = mu;
+            let mut with = [1.0; N];
+            self.memo
+                .slowdowns(model, &loads[..=count], &mut with[..=count]);
+            let alone = alone as f64;
+            // The overlapped part runs at 1/s; the rest alone.
+            let overlapped = (longest - started).clamp(0.0, alone * with[0]);
+            let ended = started + alone + overlapped * (1.0 - 1.0 / with[0]);
+            for (index, &(id, left)) in others[..count].iter().enumerate() {
+                let (with, without) = (with[index + 1], without[index + 1]);
+                if with > without {
+                    let overlap = ((left as f64).min(ended) - started).max(0.0);
+                    let behind = 1 + self.lane(id).queries.len();
+                    harm += overlap * (1.0 - without / with) * behind as f64;
+                }
             }
-            let overlap = (left as f64).min(beside);
-            let delay = overlap * (1.0 - without[index + 1] / with[index + 1]);
-            let behind = 1 + self.lane(id).queue.iter().filter(|item| item.query).count();
-            estimate.harm += (delay * behind as f64) as u64;
+            started = ended;
         }
+        estimate.beside = (started as u64).saturating_sub(estimate.prepare);
+        estimate.harm = harm as u64;
         estimate
     }
 
@@ -535,6 +544,7 @@ impl State<'_> {
             job,
             part,
             query: self.job(job).class == Class::Query,
+            arrived: self.job(job).arrived,
             estimate: self.item_time(job, part, lane),
         }
     }

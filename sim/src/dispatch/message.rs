@@ -99,6 +99,13 @@ pub enum Effect {
         /// Tokens that leave.
         tokens: u32,
     },
+    /// No version of a stream after this one will be published: no lane can build it.
+    Abandon {
+        /// The stream.
+        stream: StreamId,
+        /// Its last version.
+        after: u32,
+    },
     /// A request is answered.
     Complete(Completion),
     /// A frame or a query will not be served.
@@ -167,11 +174,10 @@ pub struct Completion {
     pub newest_frame: Option<Instant>,
     /// Frames that had arrived, but which the version lacks, when the answer started.
     pub frames_behind: u32,
-    /// Version that it makes by joining its stream's context; `None`: answers do not join, or this one
-    /// finds the context full.
-    pub joins: Option<u32>,
     /// Whether it ended after its deadline.
     pub late: bool,
+    /// Whether query and answer become the next item of the stream's context.
+    pub joins: bool,
     /// Digest of the version and the query: equal to the serial run's, or the scheduler is wrong.
     pub digest: u64,
 }
@@ -203,9 +209,6 @@ pub enum Reason {
     ContextTooLong,
     /// Its KV exceeds what any engine that could serve it may hold, even with nothing else there.
     NeverFits,
-    /// No engine that could serve it can have its context any more: none that holds it can be copied
-    /// from, and none of them can prefill it again.
-    ContextLost,
     /// Every lane that could serve it is out of service.
     EngineFailed,
     /// The run ended, and no policy had placed it.
@@ -214,12 +217,11 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::QueueFull,
         Self::FramesPending,
         Self::ContextTooLong,
         Self::NeverFits,
-        Self::ContextLost,
         Self::EngineFailed,
         Self::Unserved,
     ];
@@ -231,7 +233,6 @@ impl Reason {
             Self::FramesPending => "frames_pending",
             Self::ContextTooLong => "context_too_long",
             Self::NeverFits => "never_fits",
-            Self::ContextLost => "context_lost",
             Self::EngineFailed => "engine_failed",
             Self::Unserved => "unserved",
         }

@@ -12,6 +12,7 @@
 mod audit;
 mod context;
 mod estimate;
+mod fail;
 mod message;
 pub mod policy;
 mod run;
@@ -33,7 +34,7 @@ use state::{
 
 use crate::contention::Load;
 use crate::spec::model::StageKind;
-use crate::spec::scenario::Binding;
+use crate::spec::scenario::{Binding, Keep};
 use crate::time::Instant;
 use crate::world::{ENGINES_MAX, EngineId, Graph, LaneId, STAGES_MAX, StageId, StreamId, World};
 
@@ -81,7 +82,8 @@ impl<'w> Dispatcher<'w> {
     /// A scheduler with a policy that the caller wrote.
     pub fn with_policy(world: &'w World, policy: Box<dyn Policy>) -> Self {
         let lane = LaneState {
-            queue: VecDeque::with_capacity(64),
+            queries: VecDeque::with_capacity(64),
+            frames: VecDeque::with_capacity(64),
             held: None,
             paused: None,
             step: Step::Blocked,
@@ -111,6 +113,8 @@ impl<'w> Dispatcher<'w> {
             stage_lanes: [0; STAGES_MAX],
             answer_lanes: 0,
             ingest_lanes: 0,
+            dead_engines: 0,
+            any_failed: false,
             rebuild_lane: None,
             transfer: policy.transfer().unwrap_or(world.modes.state_transfer),
             serial: policy.serial(),
@@ -118,8 +122,6 @@ impl<'w> Dispatcher<'w> {
             answers_running: 0,
             lanes_busy: 0,
             exclusive_running: 0,
-            rebuilders: 0,
-            dead_engines: 0,
             memo: SlowdownMemo::new(),
             services: ServiceMemo::new(),
             now: Instant::ZERO,
@@ -144,7 +146,8 @@ impl<'w> Dispatcher<'w> {
         state.free_jobs.clear();
         state.ready.clear();
         for lane in &mut state.lanes {
-            lane.queue.clear();
+            lane.queries.clear();
+            lane.frames.clear();
             lane.held = None;
             lane.paused = None;
             lane.step = Step::Blocked;
@@ -172,6 +175,7 @@ impl<'w> Dispatcher<'w> {
         state.lanes_busy = 0;
         state.exclusive_running = 0;
         state.dead_engines = 0;
+        state.any_failed = false;
         self.policy.reset();
         self.find_able_lanes();
     }
@@ -256,7 +260,12 @@ impl<'w> Dispatcher<'w> {
         let stream = self.state.stream(stream_id);
         let context = stream.tokens_with(tokens, world.keep);
         // A window slides only after the ingest: for a moment it holds one frame more.
-        let held = stream.tokens(stream.accepted, world.keep) + u64::from(tokens);
+        let held = context
+            + if world.keep == Keep::All {
+                0
+            } else {
+                u64::from(tokens)
+            };
         if stream.pending_frames >= world.max_pending_frames {
             return effects.push(refuse(Reason::FramesPending));
         }
@@ -286,16 +295,14 @@ impl<'w> Dispatcher<'w> {
 
     fn on_query(&mut self, now: Instant, mut job: Job, effects: &mut Effects) {
         let world = self.state.world;
-        let refused = if self.state.requests >= world.max_requests {
+        let reason = if self.state.requests >= world.max_requests {
             Some(Reason::QueueFull)
-        } else if self.state.lanes.iter().any(|lane| lane.failed)
-            && !self.stages_have_lanes(Class::Query, 0)
-        {
+        } else if self.state.any_failed && !self.stages_have_lanes(Class::Query, 0) {
             Some(Reason::EngineFailed)
         } else {
             None
         };
-        if let Some(reason) = refused {
+        if let Some(reason) = reason {
             return effects.push(Effect::Refuse {
                 ticket: job.ticket,
                 stream: job.stream,
@@ -323,32 +330,6 @@ impl<'w> Dispatcher<'w> {
         let id = self.state.insert(job);
         self.issue(id, now);
         self.await_version(id, now, effects);
-    }
-
-    /// Whether every stage of a job that has not ended has a lane left.
-    fn can_run(&self, id: JobId) -> bool {
-        let job = self.state.job(id);
-        self.stages_have_lanes(job.class, job.done)
-    }
-
-    /// Whether every stage that the modes ask of a job, but for those in `done`, has a lane left.
-    fn stages_have_lanes(&self, class: Class, done: u32) -> bool {
-        let world = self.state.world;
-        let modes = &world.modes;
-        let graph = match class {
-            Class::Query => &world.query_graph,
-            Class::Frame | Class::Join => &world.frame_graph,
-        };
-        (0..graph.stages.len() as u8).all(|position| {
-            let needed = match class {
-                Class::Query => true,
-                _ if graph.is_bound(position) => modes.context_reuse,
-                Class::Frame => modes.context_reuse || modes.embedding_cache,
-                Class::Join => false,
-            };
-            let lanes = self.state.stage_lanes[graph.stages[position as usize].0 as usize];
-            !needed || done & (1 << position) != 0 || lanes != 0
-        })
     }
 
     /// Places every free stage whose predecessors have ended.
@@ -401,11 +382,13 @@ impl<'w> Dispatcher<'w> {
     }
 
     fn make_ready(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
+        let world = self.state.world;
         let job = self.state.job(id);
-        let version = self.state.version_for(job);
-        let context = self.state.context_tokens(job.stream, version);
-        let tokens = context + u64::from(job.prompt) + u64::from(job.max_output);
-        let reason = if self.state.too_long(job, version) {
+        let (stream, version) = (job.stream, self.state.version_for(job));
+        let tokens = self.state.context_tokens(stream, version)
+            + u64::from(job.prompt)
+            + u64::from(job.max_output);
+        let reason = if tokens > world.model.max_context_tokens.into() {
             Some(Reason::ContextTooLong)
         } else if self.state.answer_lanes == 0 {
             Some(Reason::EngineFailed)
@@ -417,27 +400,12 @@ impl<'w> Dispatcher<'w> {
         if let Some(reason) = reason {
             return self.refuse_query(id, reason, effects);
         }
-        match self.rebuild_lane(id) {
-            Some(lane) => self.enqueue(id, Part::Rebuild, lane),
-            None => self.offer(id, now),
+        if let Some(lane) = self.state.rebuild_lane
+            && !world.modes.context_reuse
+            && self.state.job(id).rebuilt_on.is_none()
+        {
+            return self.enqueue(id, Part::Rebuild, lane);
         }
-    }
-
-    /// The lane that rebuilds a request's context for it alone, if one does and has not yet.
-    fn rebuild_lane(&self, id: JobId) -> Option<LaneId> {
-        let world = self.state.world;
-        let lane = self.state.rebuild_lane?;
-        let job = self.state.job(id);
-        let context = self
-            .state
-            .context_tokens(job.stream, self.state.version_for(job));
-        let budget = world.engines[world.engine_of(lane).0 as usize].kv_budget;
-        (job.rebuilt_on.is_none() && self.state.kv_bytes(context) <= budget).then_some(lane)
-    }
-
-    /// Offers a request to the policy.
-    fn offer(&mut self, id: JobId, now: Instant) {
-        let stream = self.state.job(id).stream;
         self.state.stream_mut(stream).ready_answers += 1;
         let rank = self.policy.rank(
             &View {
@@ -455,7 +423,7 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// Whether a context of `tokens` fits an empty engine behind one of `lanes`.
-    pub(crate) fn ever_fits(&self, lanes: u16, tokens: u64) -> bool {
+    fn ever_fits(&self, lanes: u16, tokens: u64) -> bool {
         let bytes = self.state.kv_bytes(tokens);
         if bytes <= self.state.fits_everywhere {
             return lanes != 0;
@@ -473,15 +441,12 @@ impl<'w> Dispatcher<'w> {
         lane.backlog += item.estimate;
         if item.query {
             lane.backlog_queries += item.estimate;
-            let at = lane
-                .queue
-                .iter()
-                .rposition(|other| other.query)
-                .map_or(0, |last| last + 1);
-            lane.queue.insert(at, item);
-        } else {
-            lane.queue.push_back(item);
+            return lane.queries.push_back(item);
         }
+        let at = lane
+            .frames
+            .partition_point(|other| other.arrived <= item.arrived);
+        lane.frames.insert(at, item);
     }
 
     /// Asks the policy about every ready request, in order of rank.
@@ -645,54 +610,6 @@ impl<'w> Dispatcher<'w> {
         self.withdraw(id);
     }
 
-    /// Takes a job that will not be served out of every queue. Its slot is free once no lane runs a
-    /// part of it.
-    fn withdraw(&mut self, id: JobId) {
-        let stream = self.state.job(id).stream;
-        for index in 0..self.state.lanes.len() {
-            let lane = LaneId(index as u8);
-            let mut at = 0;
-            while at < self.state.lane(lane).queue.len() {
-                let item = self.state.lane(lane).queue[at];
-                if item.job == id {
-                    self.dequeue(lane, at);
-                    if item.query && item.part == Part::Bound {
-                        self.state.stream_mut(stream).ready_answers -= 1;
-                    }
-                } else {
-                    at += 1;
-                }
-            }
-        }
-        self.state.stream_mut(stream).waiting.retain(|&w| w != id);
-        if let Some(at) = self.state.ready.iter().position(|ready| ready.job == id) {
-            self.state.ready.remove(at);
-            self.state.stream_mut(stream).ready_answers -= 1;
-        }
-        self.state.job_mut(id).gone = true;
-        self.forget_if_idle(id);
-    }
-
-    /// Frees the slot of a job that is gone, once no lane runs a part of it.
-    fn forget_if_idle(&mut self, id: JobId) {
-        for index in 0..self.state.lanes.len() {
-            let lane = LaneId(index as u8);
-            let state = self.state.lane(lane);
-            if state.held.is_some_and(|held| held.job == id) {
-                if state.running {
-                    return;
-                }
-                self.release_lane(lane);
-            }
-            if let Some(paused) = self.state.lane(lane).paused.filter(|part| part.job == id) {
-                self.state.lane_mut(lane).paused = None;
-                self.give_back(lane, paused);
-            }
-        }
-        self.state.drop_rebuilt(id);
-        self.state.remove(id);
-    }
-
     /// The run is over: what no lane has taken ends now.
     fn refuse_everything(&mut self, effects: &mut Effects) {
         for index in 0..self.state.jobs.len() as u32 {
@@ -727,12 +644,6 @@ impl<'w> Dispatcher<'w> {
     fn find_able_lanes(&mut self) {
         let world = self.state.world;
         let only = self.policy.only_lane();
-        self.state.rebuilders = (0..world.engines.len() as u8)
-            .filter(|&engine| {
-                let reconstruct = world.transfer.reconstruct;
-                world.costs.get(EngineId(engine), reconstruct).is_some()
-            })
-            .fold(0, |mask, engine| mask | 1 << engine);
         let able =
             |lane: LaneId, stage: StageId| world.costs.get(world.engine_of(lane), stage).is_some();
         let mut usable = 0u16;
@@ -763,7 +674,7 @@ impl<'w> Dispatcher<'w> {
         let frame = &world.frame_graph;
         self.state.ingest_lanes = of(&self.state, frame, frame.bound_at);
         let ingest = frame.stages[frame.bound_at as usize];
-        self.state.rebuild_lane = if world.modes.context_reuse || only.is_some() {
+        self.state.rebuild_lane = if world.modes.context_reuse {
             None
         } else {
             world.placement[ingest.0 as usize].filter(|lane| usable & (1 << lane.0) != 0)
@@ -828,7 +739,6 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         newest_frame: None,
         frames_behind: 0,
         output: 0,
-        avoid: 0,
         gone: false,
         free: false,
     }

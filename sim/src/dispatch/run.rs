@@ -8,6 +8,7 @@ use super::{
 };
 use crate::contention::Load;
 use crate::spec::model::StageKind;
+use crate::spec::scenario::Keep;
 use crate::time::{Duration, Instant};
 use crate::world::{EngineId, LaneId, StageId, StreamId};
 
@@ -26,16 +27,18 @@ impl Dispatcher<'_> {
                 }
                 let state = self.state.lane(lane);
                 if state.held.is_some() {
-                    if !state.running && !state.queue.is_empty() {
+                    if !state.running && !state.queries.is_empty() {
                         self.start_meanwhile(lane, now, effects);
                     }
                     continue;
                 }
             }
-            if self.state.lane(lane).queue.is_empty() {
+            if self.state.lane(lane).queue_is_empty() {
                 continue;
             }
-            self.start_queued(lane, now, effects);
+            if !self.start_queued(lane, true, now, effects) {
+                self.start_queued(lane, false, now, effects);
+            }
         }
     }
 
@@ -46,13 +49,12 @@ impl Dispatcher<'_> {
         let Some(held) = state.held.filter(|&held| self.state.awaits_stage(held)) else {
             return;
         };
-        let runs = |item: &Item| item.query && matches!(item.part, Part::Free(_));
         if state.paused.is_some() || self.state.serial && self.state.anything_runs() {
             return;
         }
-        if let Some(at) = state.queue.iter().position(runs) {
-            let item = state.queue[at];
-            self.dequeue(lane, at);
+        if let Some(at) = state.queries.iter().position(Item::is_stage) {
+            let item = state.queries[at];
+            self.dequeue(lane, item, at);
             let state = self.state.lane_mut(lane);
             state.paused = Some(held);
             state.held = Some(item);
@@ -60,101 +62,82 @@ impl Dispatcher<'_> {
         }
     }
 
-    fn start_queued(&mut self, lane: LaneId, now: Instant, effects: &mut Effects) {
+    /// Starts the first part of a lane's queries, or of its frames, that may start now.
+    fn start_queued(
+        &mut self,
+        lane: LaneId,
+        query: bool,
+        now: Instant,
+        effects: &mut Effects,
+    ) -> bool {
+        let one_at_a_time = self.state.serial && self.state.lanes_busy > 0;
+        if one_at_a_time && self.state.anything_runs() {
+            return false;
+        }
         let mut at = 0;
-        while at < self.state.lane(lane).queue.len() {
-            let item = self.state.lane(lane).queue[at];
-            if !self.state.may_hold(item) {
+        while let Some(&item) = self.state.lane_mut(lane).queue_mut(query).get(at) {
+            // A part that waits for a stage of its request lets that stage run.
+            if one_at_a_time && !item.is_stage() || !self.state.may_hold(item) {
                 at += 1;
                 continue;
             }
             match self.begin(lane, item, now, effects) {
                 Begun::Yes => {
-                    self.dequeue(lane, at);
+                    self.dequeue(lane, item, at);
                     let state = self.state.lane_mut(lane);
                     state.held = Some(item);
                     state.step = Step::Blocked;
                     state.expected_end = now + Duration(item.estimate);
                     self.state.lanes_busy += 1;
                     self.step(lane, item, now, effects);
-                    return;
+                    return true;
                 }
                 Begun::NotYet => at += 1,
                 Begun::NeverHere => {
-                    self.dequeue(lane, at);
+                    self.dequeue(lane, item, at);
                     self.elsewhere(lane, item, now, effects);
                 }
-                Begun::Refused(reason) => {
-                    self.dequeue(lane, at);
-                    self.turn_away(item, reason, effects);
-                }
             }
         }
+        false
     }
 
-    pub(super) fn dequeue(&mut self, lane: LaneId, at: usize) {
+    pub(super) fn dequeue(&mut self, lane: LaneId, item: Item, at: usize) {
         let state = self.state.lane_mut(lane);
-        let removed = if at == 0 {
-            state.queue.pop_front()
+        let queue = state.queue_mut(item.query);
+        if at == 0 {
+            queue.pop_front();
         } else {
-            state.queue.remove(at)
-        };
-        if let Some(item) = removed {
-            state.backlog -= item.estimate;
-            if item.query {
-                state.backlog_queries -= item.estimate;
-            }
+            queue.remove(at);
+        }
+        state.backlog -= item.estimate;
+        if item.query {
+            state.backlog_queries -= item.estimate;
         }
     }
 
-    /// Queues an item that `lane`'s engine cannot serve on the best lane that can.
+    /// Queues an item that `lane`'s engine can never hold on the best lane that can.
     fn elsewhere(&mut self, lane: LaneId, item: Item, now: Instant, effects: &mut Effects) {
-        let id = item.job;
-        // What moves may start on a lane that has been looked at already.
-        self.part_ended = true;
-        if item.part == Part::Rebuild {
-            return self.offer(id, now);
-        }
         let able = if item.query {
             self.state.answer_lanes
         } else {
             self.state.ingest_lanes
         };
-        self.state.job_mut(id).avoid |= 1 << lane.0;
-        let rest = able & !self.state.job(id).avoid;
-        let fitting = lanes_of(rest)
-            .filter(|&other| self.state.can_begin(id, self.state.world.engine_of(other)))
+        let bytes = self.state.bytes_needed(item.job);
+        let world = self.state.world;
+        let fitting = lanes_of(able & !(1 << lane.0))
+            .filter(|&other| bytes <= world.engines[world.engine_of(other).0 as usize].kv_budget)
             .fold(0, super::with);
-        if let Some(other) = self.state.earliest(id, item.part, fitting, now) {
-            return self.enqueue(id, item.part, other);
+        match self.state.earliest(item.job, item.part, fitting, now) {
+            Some(other) => self.enqueue(item.job, item.part, other),
+            None if item.query => {
+                let stream = self.state.job(item.job).stream;
+                self.state.stream_mut(stream).ready_answers -= 1;
+                self.refuse_query(item.job, Reason::NeverFits, effects);
+            }
+            // The frame was accepted because an ingest lane's engine could hold it: it waits there.
+            None => self.enqueue(item.job, item.part, lane),
         }
-        if let Some(lane) = self.rebuild_lane(id).filter(|_| item.query) {
-            // What had been rebuilt for it made room for another.
-            let stream = self.state.job(id).stream;
-            self.state.stream_mut(stream).ready_answers -= 1;
-            self.state.job_mut(id).avoid = 0;
-            return self.enqueue(id, Part::Rebuild, lane);
-        }
-        let needed = self.state.bytes_needed(id);
-        let engines = &self.state.world.engines;
-        let somewhere = lanes_of(able)
-            .any(|other| needed <= engines[self.state.world.engine_of(other).0 as usize].kv_budget);
-        let reason = if somewhere {
-            Reason::ContextLost
-        } else {
-            Reason::NeverFits
-        };
-        self.turn_away(item, reason, effects);
-    }
-
-    /// Refuses what a lane took from its queue.
-    fn turn_away(&mut self, item: Item, reason: Reason, effects: &mut Effects) {
-        self.part_ended = true;
-        if item.query && item.part == Part::Bound {
-            let stream = self.state.job(item.job).stream;
-            self.state.stream_mut(stream).ready_answers -= 1;
-        }
-        self.lose(item.job, reason, effects);
     }
 
     /// Reserves what a part needs. A version is bound here at the latest.
@@ -173,15 +156,9 @@ impl Dispatcher<'_> {
             }
             Part::Rebuild => {
                 let version = self.state.version_for(job);
-                if self.state.too_long(job, version) {
-                    return Begun::Refused(Reason::ContextTooLong);
-                }
                 let tokens = self.state.context_tokens(stream, version);
                 let bytes = self.state.kv_bytes(tokens);
-                if bytes > world.engines[engine.0 as usize].kv_budget {
-                    return Begun::NeverHere;
-                }
-                if !self.room_for_copy(id, engine, bytes, effects) {
+                if !self.state.make_room(engine, stream, bytes, effects) {
                     return Begun::NotYet;
                 }
                 self.state.give_kv(engine, bytes);
@@ -200,13 +177,8 @@ impl Dispatcher<'_> {
                 Begun::Yes
             }
             Part::Bound => {
-                if job.class == Class::Query
-                    && job.version == UNBOUND
-                    && self.state.too_long(job, self.state.version_for(job))
-                {
-                    return Begun::Refused(Reason::ContextTooLong);
-                }
-                if !self.state.can_begin(id, engine) {
+                let needed = self.state.bytes_needed(id);
+                if needed > world.engines[engine.0 as usize].kv_budget {
                     return Begun::NeverHere;
                 }
                 if self.state.job(id).class == Class::Query {
@@ -216,64 +188,6 @@ impl Dispatcher<'_> {
                 }
             }
         }
-    }
-
-    /// Makes room for a version that a part reads and for what the part adds, in tokens; says how much
-    /// of the version is missing then.
-    fn room_for(
-        &mut self,
-        engine: EngineId,
-        stream: StreamId,
-        version: u32,
-        added: u64,
-        effects: &mut Effects,
-    ) -> Result<u64, Begun> {
-        let state = &mut self.state;
-        let resident = state.resident(engine, stream);
-        let missing = state
-            .stream(stream)
-            .missing(resident, version, state.world.keep);
-        let bytes = state.kv_bytes(missing + added);
-        if state.make_room(engine, stream, bytes, effects) {
-            return Ok(missing);
-        }
-        if state.lanes_busy > 0 {
-            return Err(Begun::NotYet);
-        }
-        // Nothing runs that could give memory back: other versions of the stream are in the way.
-        if state.resident(engine, stream).present && state.rebuilders & (1 << engine.0) != 0 {
-            state.evict(engine, stream, effects);
-            let whole = state.context_tokens(stream, version);
-            let bytes = state.kv_bytes(whole + added);
-            if state.make_room(engine, stream, bytes, effects) {
-                return Ok(whole);
-            }
-        }
-        Err(Begun::NeverHere)
-    }
-
-    /// Makes room for a copy that is one request's alone (reuse off).
-    fn room_for_copy(
-        &mut self,
-        id: JobId,
-        engine: EngineId,
-        bytes: u64,
-        effects: &mut Effects,
-    ) -> bool {
-        let stream = self.state.job(id).stream;
-        if self.state.make_room(engine, stream, bytes, effects) {
-            return true;
-        }
-        if self.state.lanes_busy > 0 {
-            return false;
-        }
-        // Nothing runs that could give memory back: contexts rebuilt for requests that wait go.
-        for index in 0..self.state.jobs.len() as u32 {
-            if JobId(index) != id {
-                self.state.drop_rebuilt(JobId(index));
-            }
-        }
-        self.state.make_room(engine, stream, bytes, effects)
     }
 
     fn begin_answer(
@@ -292,30 +206,27 @@ impl Dispatcher<'_> {
         let context = self.state.context_tokens(stream, version);
         let plan;
         if world.modes.context_reuse {
-            let missing = match self.room_for(engine, stream, version, own, effects) {
-                Ok(missing) => missing,
-                Err(begun) => return begun,
-            };
-            let private = self.state.kv_bytes(own);
+            let missing = self.state.stream(stream).missing(
+                self.state.resident(engine, stream),
+                version,
+                world.keep,
+            );
+            let (shared, private) = (self.state.kv_bytes(missing), self.state.kv_bytes(own));
+            if !self
+                .state
+                .make_room(engine, stream, shared + private, effects)
+            {
+                return Begun::NotYet;
+            }
             plan = self.reserve(stream, version, engine, missing, now);
             self.state.give_kv(engine, private);
             self.state.job_mut(id).private_bytes = private;
         } else {
             let rebuilt = self.state.job(id).rebuilt_on;
             let copy = if rebuilt == Some(engine) { 0 } else { context };
-            let mut private = self.state.kv_bytes(own + copy);
-            if !self.room_for_copy(id, engine, private, effects) {
-                if self.state.lanes_busy > 0 {
-                    return Begun::NotYet;
-                }
-                // Not even with nothing else there: its own rebuilt context is in the way.
-                self.state.drop_rebuilt(id);
-                private = self.state.kv_bytes(own + context);
-                if !self.state.can_begin(id, engine)
-                    || !self.state.make_room(engine, stream, private, effects)
-                {
-                    return Begun::Refused(Reason::NeverFits);
-                }
+            let private = self.state.kv_bytes(own + copy);
+            if !self.state.make_room(engine, stream, private, effects) {
+                return Begun::NotYet;
             }
             self.state.give_kv(engine, private);
             self.state.job_mut(id).private_bytes = private;
@@ -384,10 +295,15 @@ impl Dispatcher<'_> {
         let engine = world.engine_of(lane);
         let job = self.state.job(id);
         let (stream, before, tokens) = (job.stream, job.version - 1, u64::from(job.tokens));
-        let missing = match self.room_for(engine, stream, before, tokens, effects) {
-            Ok(missing) => missing,
-            Err(begun) => return begun,
-        };
+        let missing = self.state.stream(stream).missing(
+            self.state.resident(engine, stream),
+            before,
+            world.keep,
+        );
+        let bytes = self.state.kv_bytes(missing + tokens);
+        if !self.state.make_room(engine, stream, bytes, effects) {
+            return Begun::NotYet;
+        }
         let plan = self.reserve(stream, before, engine, missing, now);
         self.state.give_kv(engine, self.state.kv_bytes(tokens));
         self.state.resident_mut(engine, stream).tokens += tokens;
@@ -593,9 +509,19 @@ impl Dispatcher<'_> {
                 }
             }
             Class::Query if part == Part::Bound && position == graph.bound_end => {
-                job.output += tokens
+                job.output += tokens;
             }
             _ => {}
+        }
+    }
+
+    /// The part that holds a lane leaves it to the one that it had paused, if any.
+    pub(super) fn let_go(&mut self, lane: LaneId) {
+        let state = self.state.lane_mut(lane);
+        state.held = state.paused.take();
+        state.step = Step::Blocked;
+        if state.held.is_none() {
+            self.state.lanes_busy -= 1;
         }
     }
 
@@ -643,7 +569,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    fn release_answer(&mut self, id: JobId, engine: EngineId, now: Instant) {
+    pub(super) fn release_answer(&mut self, id: JobId, engine: EngineId, now: Instant) {
         let job = self.state.job_mut(id);
         let stream = job.stream;
         let private = std::mem::take(&mut job.private_bytes);
@@ -663,8 +589,8 @@ impl Dispatcher<'_> {
     fn complete(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
         let world = self.state.world;
         let job = self.state.job(id).clone();
+        let joins = world.answers_join_history && self.may_join(&job);
         let version_digest = self.state.stream(job.stream).item(job.version).digest;
-        let joins = world.answers_join_history && self.can_join(&job);
         effects.push(Effect::Complete(Completion {
             ticket: job.ticket,
             stream: job.stream,
@@ -679,8 +605,8 @@ impl Dispatcher<'_> {
             first_token: job.first_token,
             newest_frame: job.newest_frame,
             frames_behind: job.frames_behind,
-            joins: joins.then_some(self.state.stream(job.stream).accepted + 1),
             late: job.deadline.is_some_and(|deadline| now > deadline),
+            joins,
             digest: answer_digest(version_digest, job.index, job.prompt),
         }));
         self.state.requests -= 1;
@@ -690,14 +616,23 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Whether an answer still fits its stream's context, in length and in memory.
-    fn can_join(&self, answered: &Job) -> bool {
+    /// Whether an answer can become an item of its stream's context: once the longest context is
+    /// reached, or no lane ingests any more, it cannot, and the completion says so.
+    fn may_join(&self, answered: &Job) -> bool {
         let world = self.state.world;
-        let stream = self.state.stream(answered.stream);
-        let tokens = stream.tokens(stream.accepted, world.keep)
-            + u64::from(answered.prompt + answered.output);
-        tokens <= world.model.max_context_tokens.into()
-            && (!world.modes.context_reuse || self.ever_fits(self.state.ingest_lanes, tokens))
+        let tokens = answered.prompt + answered.output;
+        let context = self
+            .state
+            .stream(answered.stream)
+            .tokens_with(tokens, world.keep);
+        let held = context
+            + if world.keep == Keep::All {
+                0
+            } else {
+                u64::from(tokens)
+            };
+        context <= world.model.max_context_tokens.into()
+            && (!world.modes.context_reuse || self.ever_fits(self.state.ingest_lanes, held))
     }
 
     /// The answer becomes the next item of its stream's context.
@@ -715,208 +650,17 @@ impl Dispatcher<'_> {
         self.state.stream_mut(answered.stream).pending.push_back(id);
         self.advance_stream(answered.stream, now, effects);
     }
-
-    /// A lane is out of service: what it ran or held goes to other lanes, or is refused.
-    pub(super) fn on_fail(&mut self, now: Instant, lane: LaneId, effects: &mut Effects) {
-        let engine = self.state.world.engine_of(lane);
-        let state = self.state.lane_mut(lane);
-        state.failed = true;
-        let (running, stage) = (state.running, state.stage);
-        state.running = false;
-        if running {
-            self.state.exclusive_running &=
-                !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
-        }
-        self.find_able_lanes();
-        while let Some(item) = self.state.lane(lane).held {
-            self.release_lane(lane);
-            if self.state.job(item.job).gone {
-                self.forget_if_idle(item.job);
-            } else if self.can_run(item.job) {
-                self.reroute(item, now, effects);
-            }
-        }
-        for index in 0..self.state.jobs.len() as u32 {
-            let id = JobId(index);
-            let job = self.state.job(id);
-            if !job.free && !job.gone && !self.can_run(id) {
-                self.lose(id, Reason::EngineFailed, effects);
-            }
-        }
-        // What a rerouted job takes with it leaves the queue too.
-        while let Some(&item) = self.state.lane(lane).queue.front() {
-            self.dequeue(lane, 0);
-            if item.query && item.part == Part::Bound {
-                let stream = self.state.job(item.job).stream;
-                self.state.stream_mut(stream).ready_answers -= 1;
-            }
-            self.reroute(item, now, effects);
-        }
-        if !self.state.lanes.iter().enumerate().any(|(index, other)| {
-            !other.failed && self.state.world.engine_of(LaneId(index as u8)) == engine
-        }) {
-            self.lose_engine(engine);
-        }
-    }
-
-    /// The part that holds a lane leaves it to the one that it had paused, if any.
-    fn let_go(&mut self, lane: LaneId) {
-        let state = self.state.lane_mut(lane);
-        state.held = state.paused.take();
-        state.step = Step::Blocked;
-        if state.held.is_none() {
-            self.state.lanes_busy -= 1;
-        }
-    }
-
-    /// Takes a lane from a part that will not end, and gives back what the part had reserved.
-    pub(super) fn release_lane(&mut self, lane: LaneId) {
-        if let Some(held) = self.state.lane(lane).held {
-            self.let_go(lane);
-            self.give_back(lane, held);
-        }
-    }
-
-    /// Gives back what a part that will not end had reserved.
-    pub(super) fn give_back(&mut self, lane: LaneId, item: Item) {
-        let (engine, now) = (self.state.world.engine_of(lane), self.state.now);
-        let job = self.state.job(item.job);
-        let (stream, class, plan) = (job.stream, job.class, job.plan);
-        match item.part {
-            Part::Free(_) => {
-                if class != Class::Query {
-                    self.state.stream_mut(stream).ingesting -= 1;
-                }
-                return;
-            }
-            Part::Rebuild => {
-                let job = self.state.job_mut(item.job);
-                let bytes = std::mem::take(&mut job.rebuilt_bytes);
-                job.rebuilt_on = None;
-                self.state.take_kv(engine, bytes);
-                self.state.stream_mut(stream).ingesting -= 1;
-            }
-            Part::Bound => {
-                if plan.source_pinned {
-                    self.state.unpin(EngineId(plan.source), stream, now);
-                }
-                if class == Class::Query {
-                    self.release_answer(item.job, engine, now);
-                } else {
-                    self.state.unpin(engine, stream, now);
-                    self.state.stream_mut(stream).ingesting -= 1;
-                }
-            }
-        }
-        let graph = self.state.graph(item.job);
-        let job = self.state.job_mut(item.job);
-        job.plan = Plan::default();
-        job.rebuilt_on = None;
-        job.done &= !(1 << graph.bound_at | 1 << graph.bound_end);
-        job.output = 0;
-    }
-
-    fn reroute(&mut self, item: Item, now: Instant, effects: &mut Effects) {
-        let id = item.job;
-        let graph = self.state.graph(id);
-        let class = self.state.job(id).class;
-        let stream = self.state.job(id).stream;
-        match item.part {
-            Part::Free(position) => {
-                self.state.job_mut(id).issued &= !(1 << position);
-                self.issue(id, now);
-            }
-            Part::Rebuild => self.make_ready(id, now, effects),
-            Part::Bound if class == Class::Query => self.make_ready(id, now, effects),
-            Part::Bound => {
-                self.state.job_mut(id).issued &= !(1 << graph.bound_at);
-                self.advance_stream(stream, now, effects);
-            }
-        }
-    }
-
-    /// A job that no lane can serve any more. A lost frame takes the later frames of its stream and
-    /// the queries that read them with it: their contexts cannot be built.
-    fn lose(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
-        let job = self.state.job(id);
-        let (class, stream, version) = (job.class, job.stream, job.version);
-        if class == Class::Query {
-            return self.refuse_query(id, reason, effects);
-        }
-        for index in 0..self.state.jobs.len() as u32 {
-            let query = JobId(index);
-            let job = self.state.job(query);
-            let reads = job.class == Class::Query && job.stream == stream && !job.free && !job.gone;
-            if reads && job.version != UNBOUND && job.version >= version {
-                self.refuse_query(query, reason, effects);
-            }
-        }
-        let mut lost = self.state.stream(stream).pending.len();
-        while lost > 0
-            && self
-                .state
-                .job(self.state.stream(stream).pending[lost - 1])
-                .version
-                >= version
-        {
-            lost -= 1;
-        }
-        for frame in self.state.stream_mut(stream).pending.split_off(lost) {
-            let job = self.state.job(frame);
-            if job.class == Class::Frame {
-                effects.push(Effect::Refuse {
-                    ticket: job.ticket,
-                    stream,
-                    index: job.index,
-                    query: false,
-                    arrived: job.arrived,
-                    reason,
-                });
-                self.state.stream_mut(stream).pending_frames -= 1;
-            }
-            self.withdraw(frame);
-        }
-        self.state.stream_mut(stream).forget_after(version - 1);
-    }
-
-    /// The KV of a dead engine is gone, once what is being copied from it has ended.
-    fn lose_engine(&mut self, engine: EngineId) {
-        self.state.dead_engines |= 1 << engine.0;
-        for index in 0..self.state.jobs.len() as u32 {
-            let id = JobId(index);
-            let mut held = self.state.lanes.iter().flat_map(|lane| lane.held);
-            let waits = !held.any(|held| held.job == id);
-            if waits && self.state.job(id).rebuilt_on == Some(engine) {
-                self.state.drop_rebuilt(id);
-            }
-        }
-        for index in 0..self.state.streams.len() {
-            let stream = StreamId(index as u16);
-            let resident = *self.state.resident(engine, stream);
-            if resident.pins == 0 {
-                self.state
-                    .take_kv(engine, self.state.kv_bytes(resident.tokens));
-                *self.state.resident_mut(engine, stream) = super::Resident::default();
-            }
-        }
-    }
 }
 
 enum Begun {
     Yes,
     NotYet,
     NeverHere,
-    Refused(Reason),
 }
 
 impl State<'_> {
     /// Whether the modes let a part take a lane now.
     fn may_hold(&self, item: Item) -> bool {
-        if self.serial && self.lanes_busy > 0 {
-            // A part that waits for a stage of its request lets that stage run.
-            let stage = item.query && matches!(item.part, Part::Free(_));
-            return stage && !self.anything_runs();
-        }
         let modes = &self.world.modes;
         let job = self.job(item.job);
         let stream = self.stream(job.stream);
@@ -929,38 +673,6 @@ impl State<'_> {
         } else {
             modes.ingest_during_generation || (stream.answering == 0 && stream.ready_answers == 0)
         }
-    }
-
-    /// Whether an engine could hold a bound part with nothing else there, and have its version.
-    fn can_begin(&self, id: JobId, engine: EngineId) -> bool {
-        self.bytes_needed(id) <= self.world.engines[engine.0 as usize].kv_budget
-            && (self.rebuilders & (1 << engine.0) != 0 || self.can_prepare(id, engine))
-    }
-
-    /// Whether an engine that cannot rebuild a context can have a bound part's version.
-    fn can_prepare(&self, id: JobId, engine: EngineId) -> bool {
-        let job = self.job(id);
-        let version = match job.class {
-            Class::Query => self.version_for(job),
-            Class::Frame | Class::Join => job.version - 1,
-        };
-        if self.world.modes.context_reuse {
-            return self.plan(job.stream, version, engine).0.rebuild == 0;
-        }
-        let tokens = self.context_tokens(job.stream, version) as u32;
-        match job.rebuilt_on {
-            Some(source) if source == engine => true,
-            Some(source) if self.import_time(source, engine, tokens).is_some() => true,
-            _ => tokens == 0,
-        }
-    }
-
-    /// Whether a request on this version exceeds the model's longest context.
-    pub(super) fn too_long(&self, job: &Job, version: u32) -> bool {
-        let tokens = self.context_tokens(job.stream, version)
-            + u64::from(job.prompt)
-            + u64::from(job.max_output);
-        tokens > self.world.model.max_context_tokens.into()
     }
 
     fn anything_runs(&self) -> bool {

@@ -69,8 +69,6 @@ pub(crate) struct Job {
     pub(crate) newest_frame: Option<Instant>,
     pub(crate) frames_behind: u32,
     pub(crate) output: u32,
-    /// Lanes that could not serve it and sent it on, as bits.
-    pub(crate) avoid: u16,
     /// It was refused while a lane ran a part of it; the slot is free once that ends.
     pub(crate) gone: bool,
     /// The slot is on the free list.
@@ -111,8 +109,17 @@ pub(crate) struct Item {
     pub(crate) job: JobId,
     pub(crate) part: Part,
     pub(crate) query: bool,
+    /// Arrival of the frame or query.
+    pub(crate) arrived: Instant,
     /// Expected time on the lane, ns.
     pub(crate) estimate: u64,
+}
+
+impl Item {
+    /// Whether it is a stage of a query outside its bound chain.
+    pub(crate) fn is_stage(&self) -> bool {
+        self.query && matches!(self.part, Part::Free(_))
+    }
 }
 
 /// Part of a job that a lane runs without interruption by other jobs.
@@ -144,7 +151,10 @@ pub(crate) enum Step {
 /// A lane.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneState {
-    pub(crate) queue: VecDeque<Item>,
+    /// Parts that wait for it. Queries' go first, in order of placement; frames' in order of the frames'
+    /// arrival, so that no newer frame overtakes an older one's ingest.
+    pub(crate) queries: VecDeque<Item>,
+    pub(crate) frames: VecDeque<Item>,
     /// The part that holds the lane.
     pub(crate) held: Option<Item>,
     /// The part that gave the lane up for a stage that a request waits for, and gets it back after.
@@ -161,6 +171,28 @@ pub(crate) struct LaneState {
     /// Believed load of the running stage.
     pub(crate) load: Load,
     pub(crate) failed: bool,
+}
+
+impl LaneState {
+    #[inline]
+    pub(crate) fn queue_mut(&mut self, query: bool) -> &mut VecDeque<Item> {
+        if query {
+            &mut self.queries
+        } else {
+            &mut self.frames
+        }
+    }
+
+    /// Everything that waits.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = &Item> {
+        self.queries.iter().chain(&self.frames)
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub(crate) fn queue_is_empty(&self) -> bool {
+        self.queries.is_empty() && self.frames.is_empty()
+    }
 }
 
 /// A request whose version is published and that no lane has yet.
@@ -198,10 +230,10 @@ pub(crate) struct State<'w> {
     pub(crate) answers_running: u32,
     pub(crate) lanes_busy: u32,
     pub(crate) exclusive_running: u32,
-    /// Engines that can prefill a prefix again, as bits.
-    pub(crate) rebuilders: u8,
     /// Engines without a lane in service, as bits.
     pub(crate) dead_engines: u8,
+    /// Whether any lane has failed.
+    pub(crate) any_failed: bool,
     pub(crate) memo: SlowdownMemo,
     pub(crate) services: ServiceMemo,
     /// Time of the input being handled.
@@ -280,7 +312,7 @@ impl State<'_> {
 }
 
 /// The lanes of a bit set, in order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Lanes(u16);
 
 impl Iterator for Lanes {

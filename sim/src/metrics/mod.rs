@@ -290,7 +290,7 @@ impl Sink for Metrics<'_> {
                 }
             }
             Effect::Evict { .. } => self.evictions += 1,
-            Effect::Bind { .. } => {}
+            Effect::Bind { .. } | Effect::Abandon { .. } => {}
         }
     }
 }

@@ -96,7 +96,7 @@ impl Sample {
 #[inline]
 fn bin(value: u64) -> usize {
     let value = value.max(1 << SUB_BITS);
-    let shift = 63 - value.leading_zeros() - SUB_BITS;
+    let shift = value.ilog2() - SUB_BITS;
     ((shift as usize) << SUB_BITS) + (value >> shift) as usize
 }
 

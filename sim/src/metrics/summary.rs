@@ -10,6 +10,8 @@ use crate::world::STAGES_MAX;
 
 /// Busy share from which a lane counts as near saturation.
 const NEAR: f64 = 0.85;
+/// Busy share from which a lane never rests.
+const FULL: f64 = 0.98;
 /// Fewest arrivals from which a trend of the queue is read.
 const ARRIVALS_MIN: u64 = 30;
 /// Saturation index from which the queue counts as growing: half way from level (0) to a straight
@@ -281,8 +283,9 @@ fn verdict(metrics: &Metrics<'_>, window: Duration) -> (LoadVerdict, Option<f64>
     }
     // The queue's centre of mass in time: 1/2 for a level queue, 2/3 for a straight ramp.
     let index = (moment / area / span - 0.5) * 6.0;
-    // A ramp that ends with few more than it held on average is noise.
-    let grew = count as f64 > 1.5 * area / span + 4.0;
+    // A ramp on lanes that are at times idle, or that ends with few more than it held on average, is
+    // noise.
+    let grew = busiest > FULL || count as f64 > 1.5 * area / span + 4.0;
     let verdict = if index > GROWING && grew {
         LoadVerdict::Saturated
     } else if busiest > NEAR {
@@ -312,9 +315,9 @@ impl Metrics<'_> {
     pub fn busy_in(&self, kind: StageKind) -> f64 {
         let mut total = 0;
         for row in &self.busy_by_stage {
-            for stage in 0..self.world.stages.len() {
+            for (stage, busy) in row.iter().enumerate().take(self.world.stages.len()) {
                 if self.kind(stage) == kind {
-                    total += row[stage];
+                    total += busy;
                 }
             }
         }

@@ -11,6 +11,8 @@
 //! Clocks vary with the machine's load; for counts that do not, run
 //! `valgrind --tool=callgrind` on this program with `-- steady N` for two `N` and take the difference.
 
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
 use std::time::Instant;
 
 use sim::load::{Files, Inputs, Kind, Library, Source};
@@ -22,13 +24,13 @@ struct Bench;
 
 impl Library for Bench {
     fn soc(&self, _: &str) -> Option<Source> {
-        source("soc.toml", include_str!("soc.toml"))
+        Some(source("soc.toml", include_str!("soc.toml")))
     }
     fn model(&self, _: &str) -> Option<Source> {
-        source("model.toml", include_str!("model.toml"))
+        Some(source("model.toml", include_str!("model.toml")))
     }
     fn costs(&self, _: &str, _: &str) -> Option<Source> {
-        source("costs.toml", include_str!("costs.toml"))
+        Some(source("costs.toml", include_str!("costs.toml")))
     }
     fn names(&self, _: Kind) -> Vec<String> {
         Vec::new()
@@ -41,11 +43,11 @@ impl Files for Bench {
     }
 }
 
-fn source(name: &str, text: &str) -> Option<Source> {
-    Some(Source {
+fn source(name: &str, text: &str) -> Source {
+    Source {
         name: name.into(),
         text: text.into(),
-    })
+    }
 }
 
 fn steady(requests: u64, policy: &str) -> World {

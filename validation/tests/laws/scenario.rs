@@ -383,7 +383,10 @@ impl Scenario {
             let fixed = |slow: f64| format!("fixed_s = {}\nbytes = 1e6\ncv = 0.3\n", slow * ms);
             let moves = |slow: f64| {
                 let rate = 0.005 / slow;
-                format!("fixed_s = {}\ngbps = {rate}\nbytes_per_token = 1.0\n", slow * ms)
+                format!(
+                    "fixed_s = {}\ngbps = {rate}\nbytes_per_token = 1.0\n",
+                    slow * ms
+                )
             };
             let stages = [
                 ("encode", encode && engine.encodes, fixed(20.0)),

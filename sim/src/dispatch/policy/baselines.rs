@@ -1,6 +1,6 @@
 //! The policies that state-aware dispatch is compared with.
 
-use super::{Decision, Policy, Request, View};
+use super::{Decision, Lanes, Policy, Request, View};
 use crate::spec::scenario::StateTransfer;
 use crate::time::Instant;
 use crate::world::LaneId;
@@ -92,16 +92,10 @@ impl Fixed {
         Self { lanes }
     }
 
-    fn home(
-        &self,
-        view: &View<'_>,
-        request: Request,
-        mut lanes: impl Iterator<Item = LaneId> + Clone,
-    ) -> Option<LaneId> {
-        let rest = lanes.clone();
+    fn home(&self, view: &View<'_>, request: Request, lanes: Lanes) -> Option<LaneId> {
         match self.lanes[view.stream(request).0 as usize] {
-            Some(lane) if lanes.any(|able| able == lane) => Some(lane),
-            _ => spread(view, request, rest),
+            Some(lane) if lanes.clone().any(|able| able == lane) => Some(lane),
+            _ => spread(view, request, lanes),
         }
     }
 }
@@ -186,13 +180,8 @@ fn fastest_idle(view: &View<'_>, request: Request) -> Decision {
 }
 
 /// The lane of a stream's number, round and round.
-fn spread(
-    view: &View<'_>,
-    request: Request,
-    lanes: impl Iterator<Item = LaneId> + Clone,
-) -> Option<LaneId> {
+fn spread(view: &View<'_>, request: Request, lanes: Lanes) -> Option<LaneId> {
     let count = lanes.clone().count();
-    lanes
-        .clone()
-        .nth(view.stream(request).0 as usize % count.max(1))
+    let mut lanes = lanes;
+    lanes.nth(view.stream(request).0 as usize % count.max(1))
 }

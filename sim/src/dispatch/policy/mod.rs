@@ -95,7 +95,7 @@ impl<'a> View<'a> {
     /// Whether nothing runs or waits on a lane.
     pub fn is_idle(&self, lane: LaneId) -> bool {
         let lane = self.state.lane(lane);
-        lane.held.is_none() && lane.queue.is_empty() && !lane.failed
+        lane.held.is_none() && lane.queue_is_empty() && !lane.failed
     }
 
     /// Whether any lane runs anything.

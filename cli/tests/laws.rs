@@ -1,0 +1,200 @@
+//! What holds whatever the numbers are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn crossinfer(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+        .args(arguments)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in"))
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the command runs")
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = crossinfer(arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).expect("output is text")
+}
+
+/// An empty folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a folder can be made");
+    path
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let run = |command: &str, jobs: &str| {
+        stdout(&[
+            command,
+            "toy.toml",
+            "--format",
+            "json",
+            "--replications",
+            "8",
+            "--jobs",
+            jobs,
+        ])
+    };
+    for command in ["run", "compare"] {
+        assert_eq!(run(command, "1"), run(command, "4"));
+    }
+}
+
+#[test]
+fn results_are_those_of_the_seed() {
+    let run = |seed: &str| stdout(&["run", "toy.toml", "--format", "json", "--seed", seed]);
+    assert_eq!(run("1"), run("1"));
+    let seedless = |text: String| text.replace("\"seed\": 2", "\"seed\": 1");
+    assert_ne!(run("1"), seedless(run("2")));
+}
+
+#[test]
+fn a_policy_has_the_same_numbers_alone_and_compared() {
+    let document = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&stdout(arguments)).expect("it is JSON")
+    };
+    let alone = document(&["run", "toy.toml", "--format", "json", "--policy", "serial"]);
+    let compared = document(&[
+        "compare",
+        "toy.toml",
+        "--format",
+        "json",
+        "--policies",
+        "naive,serial",
+    ]);
+    let serial = &compared["policies"][1];
+    assert_eq!(serial["policy"], "serial");
+    for key in ["throughput_rps", "ttft_s", "completion_s", "busy", "counts"] {
+        assert_eq!(serial[key], alone[key], "{key}");
+    }
+    let difference = serial["ttft_s"]["mean"]["value"].as_f64().expect("a time")
+        - compared["policies"][0]["ttft_s"]["mean"]["value"]
+            .as_f64()
+            .expect("a time");
+    let paired = serial["difference"]["ttft_s.mean"]["value"].as_f64();
+    assert!((paired.expect("a difference") - difference).abs() < 1e-9);
+}
+
+#[test]
+fn a_folder_gets_everything_and_a_trace_replays() {
+    let out = folder("everything");
+    let path = out.to_str().expect("the path is text");
+    let printed = stdout(&[
+        "run", "toy.toml", "--format", "json", "--out", path, "--trace",
+    ]);
+    let read = |name: &str| fs::read_to_string(out.join(name)).expect("the file is there");
+    assert_eq!(printed, read("summary.json"));
+    let timeline: serde_json::Value =
+        serde_json::from_str(&read("trace.perfetto.json")).expect("it is JSON");
+    assert!(
+        timeline["traceEvents"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty())
+    );
+    assert!(read("timeline.svg").starts_with("<svg"));
+    assert!(read("latency.svg").starts_with("<svg"));
+    assert!(read("requests.csv").lines().count() > 10);
+
+    let trace = out.join("trace.jsonl");
+    let trace = trace.to_str().expect("the path is text");
+    assert!(stdout(&["replay", trace, "toy.toml"]).starts_with("identical: "));
+    let other = crossinfer(&["replay", trace, "toy.toml", "--policy", "serial"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&other.stdout).starts_with("different: record "));
+
+    // A second run replaces the first, and leaves no trace of it.
+    stdout(&["run", "toy.toml", "--out", path]);
+    assert!(!Path::new(trace).exists());
+}
+
+#[test]
+fn a_folder_with_other_files_is_left_alone() {
+    let out = folder("foreign");
+    let path = out.to_str().expect("the path is text");
+    fs::write(out.join("thesis.tex"), "precious").expect("a file can be written");
+    fs::write(out.join("summary.json"), "old").expect("a file can be written");
+    let refused = crossinfer(&["run", "toy.toml", "--out", path]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("thesis.tex"));
+    assert_eq!(
+        fs::read_to_string(out.join("summary.json")).ok().as_deref(),
+        Some("old")
+    );
+    stdout(&["run", "toy.toml", "--out", path, "--force"]);
+    assert_eq!(
+        fs::read_to_string(out.join("thesis.tex")).ok().as_deref(),
+        Some("precious")
+    );
+}
+
+#[test]
+fn a_trace_that_no_run_gives_is_refused_without_a_panic() {
+    let out = folder("impossible");
+    let path = out.to_str().expect("the path is text");
+    stdout(&["run", "toy.toml", "--out", path, "--trace"]);
+    let whole = fs::read_to_string(out.join("trace.jsonl")).expect("the trace is there");
+    let header = whole.lines().next().expect("there is a header");
+    for line in [
+        r#"{"t":5,"in":{"finish":{"lane":0,"tokens":0,"bytes":0,"nanojoules":0}}}"#,
+        r#"{"t":5,"in":{"finish":{"lane":200,"tokens":0,"bytes":0,"nanojoules":0}}}"#,
+        r#"{"t":5,"in":{"frame":{"ticket":0,"stream":999,"index":0,"tokens":4}}}"#,
+        r#"{"t":5,"in":{"nothing":{}}}"#,
+        "garbage",
+    ] {
+        let trace = out.join("bad.jsonl");
+        fs::write(&trace, format!("{header}\n{line}\n")).expect("a file can be written");
+        let name = trace.to_str().expect("the path is text");
+        let output = crossinfer(&["replay", name, "toy.toml"]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            matches!(output.status.code(), Some(0..=2)),
+            "{line}: {:?} {error}",
+            output.status
+        );
+        assert!(!error.contains("panicked"), "{line}: {error}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+        .args(["schema", "scenario"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{:?}", output.status);
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn schemas_are_json() {
+    for kind in ["scenario", "soc", "model", "costs"] {
+        let text = stdout(&["schema", kind]);
+        let schema: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        assert!(schema["properties"].is_object(), "{kind}");
+    }
+}
+
+#[test]
+fn every_built_in_profile_is_in_order() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../profiles");
+    let mut files = Vec::new();
+    for folder in fs::read_dir(root).expect("there are profiles").flatten() {
+        for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            files.push(file.path().to_string_lossy().into_owned());
+        }
+    }
+    let mut arguments = vec!["check"];
+    arguments.extend(files.iter().map(String::as_str));
+    stdout(&arguments);
+}
