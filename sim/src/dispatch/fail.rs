@@ -122,7 +122,7 @@ impl Dispatcher<'_> {
 
     /// A job that no lane can serve any more. A lost frame takes the later frames of its stream and
     /// the queries that read them with it: their contexts cannot be built.
-    fn lose(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
+    pub(super) fn lose(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
         let job = self.state.job(id);
         let (class, stream, version) = (job.class, job.stream, job.version);
         if class == Class::Query {

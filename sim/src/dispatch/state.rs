@@ -69,6 +69,8 @@ pub(crate) struct Job {
     pub(crate) newest_frame: Option<Instant>,
     pub(crate) frames_behind: u32,
     pub(crate) output: u32,
+    /// Lanes that could not serve it and sent it on, as bits.
+    pub(crate) avoid: u16,
     /// It was refused while a lane ran a part of it; the slot is free once that ends.
     pub(crate) gone: bool,
     /// The slot is on the free list.
@@ -230,6 +232,8 @@ pub(crate) struct State<'w> {
     pub(crate) answers_running: u32,
     pub(crate) lanes_busy: u32,
     pub(crate) exclusive_running: u32,
+    /// Engines that can prefill a prefix again, as bits.
+    pub(crate) rebuilders: u8,
     /// Engines without a lane in service, as bits.
     pub(crate) dead_engines: u8,
     /// Whether any lane has failed.
