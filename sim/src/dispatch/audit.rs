@@ -41,7 +41,10 @@ impl Dispatcher<'_> {
     fn held(&self) -> impl Iterator<Item = (EngineId, Item)> {
         let world = self.state.world;
         let lanes = world.lanes.iter().zip(&self.state.lanes);
-        lanes.filter_map(|(lane, state)| Some((lane.engine, state.held?)))
+        lanes.flat_map(|(lane, state)| {
+            let parts = state.held.into_iter().chain(state.paused);
+            parts.map(|part| (lane.engine, part))
+        })
     }
 
     fn audit_memory(&self, faults: &mut Vec<String>) {
@@ -148,7 +151,12 @@ impl Dispatcher<'_> {
                 ));
             }
             let gone = |id: JobId| state.job(id).free;
-            if lane.queued().chain(&lane.held).any(|item| gone(item.job)) {
+            if lane
+                .queued()
+                .chain(&lane.held)
+                .chain(&lane.paused)
+                .any(|item| gone(item.job))
+            {
                 faults.push(format!("lane {index} has a part of a job that ended"));
             }
             if lane.failed && (lane.held.is_some() || !lane.queue_is_empty()) {

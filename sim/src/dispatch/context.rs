@@ -388,6 +388,12 @@ impl State<'_> {
         true
     }
 
+    /// Whether what `e` holds of `s` stays when room is made for `stream` on `engine`: what is already
+    /// there, and what an engine that cannot rebuild must copy.
+    fn spared(&self, e: EngineId, s: StreamId, engine: EngineId, stream: StreamId) -> bool {
+        s == stream && (e == engine || self.rebuilders & (1 << engine.0) == 0)
+    }
+
     /// Whether evicting everything that nobody uses would be enough.
     fn could_fit(&self, engine: EngineId, stream: StreamId, bytes: u64) -> bool {
         let (mut here, mut all) = (0, 0);
@@ -395,7 +401,8 @@ impl State<'_> {
             for s in 0..self.streams.len() {
                 let at = (EngineId(index as u8), StreamId(s as u16));
                 let resident = self.resident(at.0, at.1);
-                if resident.present && resident.pins == 0 && at != (engine, stream) {
+                let idle = resident.present && resident.pins == 0;
+                if idle && !self.spared(at.0, at.1, engine, stream) {
                     let freed = self.kv_bytes(resident.tokens);
                     all += freed;
                     if at.0 == engine {
@@ -424,7 +431,8 @@ impl State<'_> {
             for s in 0..self.streams.len() {
                 let s = StreamId(s as u16);
                 let resident = self.resident(e, s);
-                if !resident.present || resident.pins > 0 || (e, s) == (engine, stream) {
+                let idle = resident.present && resident.pins == 0;
+                if !idle || self.spared(e, s, engine, stream) {
                     continue;
                 }
                 if oldest.is_none_or(|(used, ..)| resident.used < used) {
@@ -447,6 +455,15 @@ impl State<'_> {
             stream,
             tokens: resident.tokens as u32,
         });
+    }
+
+    /// Gives up a context rebuilt for one request alone.
+    pub(crate) fn drop_rebuilt(&mut self, id: JobId) {
+        let job = self.job_mut(id);
+        let bytes = std::mem::take(&mut job.rebuilt_bytes);
+        if let Some(engine) = job.rebuilt_on.take() {
+            self.take_kv(engine, bytes);
+        }
     }
 
     /// Counts bytes in.

@@ -15,6 +15,9 @@ use crate::world::{EngineId, LANES_MAX, LaneId, StageId};
 const MEMO_LOADS: usize = 3;
 /// Lanes up to which estimates use small arrays: nearly every SoC.
 const FEW_LANES: usize = 4;
+/// Longest estimate of an item, ns (19 h): what cannot be done counts as this, and a full queue of
+/// such still adds up.
+const ESTIMATE_MAX: u64 = 1 << 46;
 /// Slots, a power of two.
 const MEMO_SLOTS: usize = 64;
 
@@ -168,6 +171,8 @@ impl State<'_> {
 
     #[inline]
     fn believed_at(&self, engine: EngineId, stage: StageId, n: f64, context: f64) -> Option<At> {
+        // A belief in a stage that the engine cannot run is of no use.
+        self.world.costs.get(engine, stage)?;
         Some(self.believed().get(engine, stage)?.alone.at(n, context))
     }
 
@@ -545,7 +550,7 @@ impl State<'_> {
             part,
             query: self.job(job).class == Class::Query,
             arrived: self.job(job).arrived,
-            estimate: self.item_time(job, part, lane),
+            estimate: self.item_time(job, part, lane).min(ESTIMATE_MAX),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Lanes that fail: what they ran goes elsewhere, or is refused; nothing hangs and nothing leaks.
 
 use super::context::Resident;
-use super::state::{Class, Item, JobId, Part, Plan, State, Step, UNBOUND};
+use super::state::{Class, Item, JobId, Part, Plan, State, UNBOUND};
 use super::{Dispatcher, Effect, Effects, Reason};
 use crate::time::Instant;
 use crate::world::{EngineId, LaneId, StreamId};
@@ -14,7 +14,6 @@ impl Dispatcher<'_> {
         state.failed = true;
         self.state.any_failed = true;
         let state = self.state.lane_mut(lane);
-        let held = state.held;
         let (running, stage) = (state.running, state.stage);
         state.running = false;
         if running {
@@ -22,8 +21,8 @@ impl Dispatcher<'_> {
                 !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
         }
         self.find_able_lanes();
-        if let Some(item) = held {
-            self.release_lane(lane, item);
+        while let Some(item) = self.state.lane(lane).held {
+            self.release_lane(lane);
             if self.state.job(item.job).gone {
                 self.forget_if_idle(item.job);
             } else if self.can_run(item.job) {
@@ -56,11 +55,15 @@ impl Dispatcher<'_> {
     }
 
     /// Takes a lane from a part that will not end, and gives back what the part had reserved.
-    pub(super) fn release_lane(&mut self, lane: LaneId, item: Item) {
-        let state = self.state.lane_mut(lane);
-        state.held = None;
-        state.step = Step::Blocked;
-        self.state.lanes_busy -= 1;
+    pub(super) fn release_lane(&mut self, lane: LaneId) {
+        if let Some(held) = self.state.lane(lane).held {
+            self.let_go(lane);
+            self.give_back(lane, held);
+        }
+    }
+
+    /// Gives back what a part that will not end had reserved.
+    fn give_back(&mut self, lane: LaneId, item: Item) {
         let (engine, now) = (self.state.world.engine_of(lane), self.state.now);
         let job = self.state.job(item.job);
         let (stream, class, plan) = (job.stream, job.class, job.plan);
@@ -119,7 +122,7 @@ impl Dispatcher<'_> {
 
     /// A job that no lane can serve any more. A lost frame takes the later frames of its stream and
     /// the queries that read them with it: their contexts cannot be built.
-    fn lose(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
+    pub(super) fn lose(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
         let job = self.state.job(id);
         let (class, stream, version) = (job.class, job.stream, job.version);
         if class == Class::Query {
@@ -170,13 +173,10 @@ impl Dispatcher<'_> {
         self.state.dead_engines |= 1 << engine.0;
         for index in 0..self.state.jobs.len() as u32 {
             let id = JobId(index);
-            let reads = self.state.lanes.iter().flat_map(|lane| lane.held);
-            let job = self.state.job(id);
-            if job.rebuilt_on == Some(engine) && !reads.into_iter().any(|held| held.job == id) {
-                let job = self.state.job_mut(id);
-                job.rebuilt_on = None;
-                let bytes = std::mem::take(&mut job.rebuilt_bytes);
-                self.state.take_kv(engine, bytes);
+            let mut held = self.state.lanes.iter().flat_map(|lane| lane.held);
+            let waits = !held.any(|held| held.job == id);
+            if waits && self.state.job(id).rebuilt_on == Some(engine) {
+                self.state.drop_rebuilt(id);
             }
         }
         for index in 0..self.state.streams.len() {
@@ -250,19 +250,18 @@ impl Dispatcher<'_> {
         for index in 0..self.state.lanes.len() {
             let lane = LaneId(index as u8);
             let state = self.state.lane(lane);
-            let Some(held) = state.held.filter(|held| held.job == id) else {
-                continue;
-            };
-            if state.running {
-                return;
+            if state.held.is_some_and(|held| held.job == id) {
+                if state.running {
+                    return;
+                }
+                self.release_lane(lane);
             }
-            self.release_lane(lane, held);
+            if let Some(paused) = self.state.lane(lane).paused.filter(|part| part.job == id) {
+                self.state.lane_mut(lane).paused = None;
+                self.give_back(lane, paused);
+            }
         }
-        let job = self.state.job_mut(id);
-        let bytes = std::mem::take(&mut job.rebuilt_bytes);
-        if let Some(engine) = job.rebuilt_on.take() {
-            self.state.take_kv(engine, bytes);
-        }
+        self.state.drop_rebuilt(id);
         self.state.remove(id);
     }
 }

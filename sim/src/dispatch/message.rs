@@ -209,6 +209,9 @@ pub enum Reason {
     ContextTooLong,
     /// Its KV exceeds what any engine that could serve it may hold, even with nothing else there.
     NeverFits,
+    /// No engine that could serve it can have its context any more: none that holds it can be copied
+    /// from, and none of them can prefill it again.
+    ContextLost,
     /// Every lane that could serve it is out of service.
     EngineFailed,
     /// The run ended, and no policy had placed it.
@@ -217,11 +220,12 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::QueueFull,
         Self::FramesPending,
         Self::ContextTooLong,
         Self::NeverFits,
+        Self::ContextLost,
         Self::EngineFailed,
         Self::Unserved,
     ];
@@ -233,6 +237,7 @@ impl Reason {
             Self::FramesPending => "frames_pending",
             Self::ContextTooLong => "context_too_long",
             Self::NeverFits => "never_fits",
+            Self::ContextLost => "context_lost",
             Self::EngineFailed => "engine_failed",
             Self::Unserved => "unserved",
         }

@@ -34,7 +34,7 @@ use state::{
 
 use crate::contention::Load;
 use crate::spec::model::StageKind;
-use crate::spec::scenario::{Binding, Keep};
+use crate::spec::scenario::Binding;
 use crate::time::Instant;
 use crate::world::{ENGINES_MAX, EngineId, Graph, LaneId, STAGES_MAX, StageId, StreamId, World};
 
@@ -85,6 +85,7 @@ impl<'w> Dispatcher<'w> {
             queries: VecDeque::with_capacity(64),
             frames: VecDeque::with_capacity(64),
             held: None,
+            paused: None,
             step: Step::Blocked,
             stage: StageId(0),
             running: false,
@@ -112,6 +113,7 @@ impl<'w> Dispatcher<'w> {
             stage_lanes: [0; STAGES_MAX],
             answer_lanes: 0,
             ingest_lanes: 0,
+            rebuilders: 0,
             dead_engines: 0,
             any_failed: false,
             rebuild_lane: None,
@@ -148,6 +150,7 @@ impl<'w> Dispatcher<'w> {
             lane.queries.clear();
             lane.frames.clear();
             lane.held = None;
+            lane.paused = None;
             lane.step = Step::Blocked;
             lane.running = false;
             lane.backlog = 0;
@@ -258,12 +261,7 @@ impl<'w> Dispatcher<'w> {
         let stream = self.state.stream(stream_id);
         let context = stream.tokens_with(tokens, world.keep);
         // A window slides only after the ingest: for a moment it holds one frame more.
-        let held = context
-            + if world.keep == Keep::All {
-                0
-            } else {
-                u64::from(tokens)
-            };
+        let held = stream.tokens(stream.accepted, world.keep) + u64::from(tokens);
         if stream.pending_frames >= world.max_pending_frames {
             return effects.push(refuse(Reason::FramesPending));
         }
@@ -380,13 +378,11 @@ impl<'w> Dispatcher<'w> {
     }
 
     fn make_ready(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
-        let world = self.state.world;
         let job = self.state.job(id);
-        let (stream, version) = (job.stream, self.state.version_for(job));
-        let tokens = self.state.context_tokens(stream, version)
-            + u64::from(job.prompt)
-            + u64::from(job.max_output);
-        let reason = if tokens > world.model.max_context_tokens.into() {
+        let version = self.state.version_for(job);
+        let context = self.state.context_tokens(job.stream, version);
+        let tokens = context + u64::from(job.prompt) + u64::from(job.max_output);
+        let reason = if self.state.too_long(job, version) {
             Some(Reason::ContextTooLong)
         } else if self.state.answer_lanes == 0 {
             Some(Reason::EngineFailed)
@@ -398,12 +394,27 @@ impl<'w> Dispatcher<'w> {
         if let Some(reason) = reason {
             return self.refuse_query(id, reason, effects);
         }
-        if let Some(lane) = self.state.rebuild_lane
-            && !world.modes.context_reuse
-            && self.state.job(id).rebuilt_on.is_none()
-        {
-            return self.enqueue(id, Part::Rebuild, lane);
+        match self.rebuild_lane(id) {
+            Some(lane) => self.enqueue(id, Part::Rebuild, lane),
+            None => self.offer(id, now),
         }
+    }
+
+    /// The lane that rebuilds a request's context for it alone, if one does and has not yet.
+    fn rebuild_lane(&self, id: JobId) -> Option<LaneId> {
+        let world = self.state.world;
+        let lane = self.state.rebuild_lane?;
+        let job = self.state.job(id);
+        let context = self
+            .state
+            .context_tokens(job.stream, self.state.version_for(job));
+        let budget = world.engines[world.engine_of(lane).0 as usize].kv_budget;
+        (job.rebuilt_on.is_none() && self.state.kv_bytes(context) <= budget).then_some(lane)
+    }
+
+    /// Offers a request to the policy.
+    fn offer(&mut self, id: JobId, now: Instant) {
+        let stream = self.state.job(id).stream;
         self.state.stream_mut(stream).ready_answers += 1;
         let rank = self.policy.rank(
             &View {
@@ -435,7 +446,6 @@ impl<'w> Dispatcher<'w> {
     /// Queues a part on a lane: queries before frames, in order of placement within each.
     fn enqueue(&mut self, id: JobId, part: Part, lane: LaneId) {
         let item = self.state.item(id, part, lane);
-        self.state.job_mut(id).lane = lane;
         let lane = self.state.lane_mut(lane);
         lane.backlog += item.estimate;
         if item.query {
@@ -643,6 +653,12 @@ impl<'w> Dispatcher<'w> {
     fn find_able_lanes(&mut self) {
         let world = self.state.world;
         let only = self.policy.only_lane();
+        self.state.rebuilders = (0..world.engines.len() as u8)
+            .filter(|&engine| {
+                let reconstruct = world.transfer.reconstruct;
+                world.costs.get(EngineId(engine), reconstruct).is_some()
+            })
+            .fold(0, |mask, engine| mask | 1 << engine);
         let able =
             |lane: LaneId, stage: StageId| world.costs.get(world.engine_of(lane), stage).is_some();
         let mut usable = 0u16;
@@ -738,6 +754,7 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         newest_frame: None,
         frames_behind: 0,
         output: 0,
+        avoid: 0,
         gone: false,
         free: false,
     }

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::contention::Load;
 use crate::spec::model::StageKind;
-use crate::spec::scenario::Keep;
 use crate::time::{Duration, Instant};
 use crate::world::{EngineId, LaneId, StageId, StreamId};
 
@@ -25,7 +24,11 @@ impl Dispatcher<'_> {
                 if !state.running {
                     self.step(lane, held, now, effects);
                 }
-                if self.state.lane(lane).held.is_some() {
+                let state = self.state.lane(lane);
+                if state.held.is_some() {
+                    if !state.running && !state.queries.is_empty() {
+                        self.start_meanwhile(lane, now, effects);
+                    }
                     continue;
                 }
             }
@@ -38,6 +41,26 @@ impl Dispatcher<'_> {
         }
     }
 
+    /// While the part that holds a lane waits for a stage of its request, the lane runs such stages:
+    /// else two requests could wait for each other, or one for itself.
+    fn start_meanwhile(&mut self, lane: LaneId, now: Instant, effects: &mut Effects) {
+        let state = self.state.lane(lane);
+        let Some(held) = state.held.filter(|&held| self.state.awaits_stage(held)) else {
+            return;
+        };
+        if state.paused.is_some() || self.state.serial && self.state.anything_runs() {
+            return;
+        }
+        if let Some(at) = state.queries.iter().position(Item::is_stage) {
+            let item = state.queries[at];
+            self.dequeue(lane, item, at);
+            let state = self.state.lane_mut(lane);
+            state.paused = Some(held);
+            state.held = Some(item);
+            self.step(lane, item, now, effects);
+        }
+    }
+
     /// Starts the first part of a lane's queries, or of its frames, that may start now.
     fn start_queued(
         &mut self,
@@ -46,12 +69,14 @@ impl Dispatcher<'_> {
         now: Instant,
         effects: &mut Effects,
     ) -> bool {
-        if self.state.serial && self.state.lanes_busy > 0 {
+        let one_at_a_time = self.state.serial && self.state.lanes_busy > 0;
+        if one_at_a_time && self.state.anything_runs() {
             return false;
         }
         let mut at = 0;
         while let Some(&item) = self.state.lane_mut(lane).queue_mut(query).get(at) {
-            if !self.state.may_hold(item) {
+            // A part that waits for a stage of its request lets that stage run.
+            if one_at_a_time && !item.is_stage() || !self.state.may_hold(item) {
                 at += 1;
                 continue;
             }
@@ -70,6 +95,10 @@ impl Dispatcher<'_> {
                 Begun::NeverHere => {
                     self.dequeue(lane, item, at);
                     self.elsewhere(lane, item, now, effects);
+                }
+                Begun::Refused(reason) => {
+                    self.dequeue(lane, item, at);
+                    self.turn_away(item, reason, effects);
                 }
             }
         }
@@ -90,28 +119,54 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Queues an item that `lane`'s engine can never hold on the best lane that can.
+    /// Queues an item that `lane`'s engine cannot serve on the best lane that can.
     fn elsewhere(&mut self, lane: LaneId, item: Item, now: Instant, effects: &mut Effects) {
+        let id = item.job;
+        // What moves may start on a lane that has been looked at already.
+        self.part_ended = true;
+        if item.part == Part::Rebuild {
+            return self.offer(id, now);
+        }
         let able = if item.query {
             self.state.answer_lanes
         } else {
             self.state.ingest_lanes
         };
-        let bytes = self.state.bytes_needed(item.job);
-        let world = self.state.world;
-        let fitting = lanes_of(able & !(1 << lane.0))
-            .filter(|&other| bytes <= world.engines[world.engine_of(other).0 as usize].kv_budget)
+        self.state.job_mut(id).avoid |= 1 << lane.0;
+        let rest = able & !self.state.job(id).avoid;
+        let fitting = lanes_of(rest)
+            .filter(|&other| self.state.can_begin(id, self.state.world.engine_of(other)))
             .fold(0, super::with);
-        match self.state.earliest(item.job, item.part, fitting, now) {
-            Some(other) => self.enqueue(item.job, item.part, other),
-            None if item.query => {
-                let stream = self.state.job(item.job).stream;
-                self.state.stream_mut(stream).ready_answers -= 1;
-                self.refuse_query(item.job, Reason::NeverFits, effects);
-            }
-            // The frame was accepted because an ingest lane's engine could hold it: it waits there.
-            None => self.enqueue(item.job, item.part, lane),
+        if let Some(other) = self.state.earliest(id, item.part, fitting, now) {
+            return self.enqueue(id, item.part, other);
         }
+        if let Some(lane) = self.rebuild_lane(id).filter(|_| item.query) {
+            // What had been rebuilt for it made room for another.
+            let stream = self.state.job(id).stream;
+            self.state.stream_mut(stream).ready_answers -= 1;
+            self.state.job_mut(id).avoid = 0;
+            return self.enqueue(id, Part::Rebuild, lane);
+        }
+        let needed = self.state.bytes_needed(id);
+        let engines = &self.state.world.engines;
+        let somewhere = lanes_of(able)
+            .any(|other| needed <= engines[self.state.world.engine_of(other).0 as usize].kv_budget);
+        let reason = if somewhere {
+            Reason::ContextLost
+        } else {
+            Reason::NeverFits
+        };
+        self.turn_away(item, reason, effects);
+    }
+
+    /// Refuses what a lane took from its queue.
+    fn turn_away(&mut self, item: Item, reason: Reason, effects: &mut Effects) {
+        self.part_ended = true;
+        if item.query && item.part == Part::Bound {
+            let stream = self.state.job(item.job).stream;
+            self.state.stream_mut(stream).ready_answers -= 1;
+        }
+        self.lose(item.job, reason, effects);
     }
 
     /// Reserves what a part needs. A version is bound here at the latest.
@@ -130,9 +185,15 @@ impl Dispatcher<'_> {
             }
             Part::Rebuild => {
                 let version = self.state.version_for(job);
+                if self.state.too_long(job, version) {
+                    return Begun::Refused(Reason::ContextTooLong);
+                }
                 let tokens = self.state.context_tokens(stream, version);
                 let bytes = self.state.kv_bytes(tokens);
-                if !self.state.make_room(engine, stream, bytes, effects) {
+                if bytes > world.engines[engine.0 as usize].kv_budget {
+                    return Begun::NeverHere;
+                }
+                if !self.room_for_copy(id, engine, bytes, effects) {
                     return Begun::NotYet;
                 }
                 self.state.give_kv(engine, bytes);
@@ -151,8 +212,13 @@ impl Dispatcher<'_> {
                 Begun::Yes
             }
             Part::Bound => {
-                let needed = self.state.bytes_needed(id);
-                if needed > world.engines[engine.0 as usize].kv_budget {
+                if job.class == Class::Query
+                    && job.version == UNBOUND
+                    && self.state.too_long(job, self.state.version_for(job))
+                {
+                    return Begun::Refused(Reason::ContextTooLong);
+                }
+                if !self.state.can_begin(id, engine) {
                     return Begun::NeverHere;
                 }
                 if self.state.job(id).class == Class::Query {
@@ -162,6 +228,64 @@ impl Dispatcher<'_> {
                 }
             }
         }
+    }
+
+    /// Makes room for a version that a part reads and for what the part adds, in tokens; says how much
+    /// of the version is missing then.
+    fn room_for(
+        &mut self,
+        engine: EngineId,
+        stream: StreamId,
+        version: u32,
+        added: u64,
+        effects: &mut Effects,
+    ) -> Result<u64, Begun> {
+        let state = &mut self.state;
+        let resident = state.resident(engine, stream);
+        let missing = state
+            .stream(stream)
+            .missing(resident, version, state.world.keep);
+        let bytes = state.kv_bytes(missing + added);
+        if state.make_room(engine, stream, bytes, effects) {
+            return Ok(missing);
+        }
+        if state.lanes_busy > 0 {
+            return Err(Begun::NotYet);
+        }
+        // Nothing runs that could give memory back: other versions of the stream are in the way.
+        if state.resident(engine, stream).present && state.rebuilders & (1 << engine.0) != 0 {
+            state.evict(engine, stream, effects);
+            let whole = state.context_tokens(stream, version);
+            let bytes = state.kv_bytes(whole + added);
+            if state.make_room(engine, stream, bytes, effects) {
+                return Ok(whole);
+            }
+        }
+        Err(Begun::NeverHere)
+    }
+
+    /// Makes room for a copy that is one request's alone (reuse off).
+    fn room_for_copy(
+        &mut self,
+        id: JobId,
+        engine: EngineId,
+        bytes: u64,
+        effects: &mut Effects,
+    ) -> bool {
+        let stream = self.state.job(id).stream;
+        if self.state.make_room(engine, stream, bytes, effects) {
+            return true;
+        }
+        if self.state.lanes_busy > 0 {
+            return false;
+        }
+        // Nothing runs that could give memory back: contexts rebuilt for requests that wait go.
+        for index in 0..self.state.jobs.len() as u32 {
+            if JobId(index) != id {
+                self.state.drop_rebuilt(JobId(index));
+            }
+        }
+        self.state.make_room(engine, stream, bytes, effects)
     }
 
     fn begin_answer(
@@ -180,27 +304,30 @@ impl Dispatcher<'_> {
         let context = self.state.context_tokens(stream, version);
         let plan;
         if world.modes.context_reuse {
-            let missing = self.state.stream(stream).missing(
-                self.state.resident(engine, stream),
-                version,
-                world.keep,
-            );
-            let (shared, private) = (self.state.kv_bytes(missing), self.state.kv_bytes(own));
-            if !self
-                .state
-                .make_room(engine, stream, shared + private, effects)
-            {
-                return Begun::NotYet;
-            }
+            let missing = match self.room_for(engine, stream, version, own, effects) {
+                Ok(missing) => missing,
+                Err(begun) => return begun,
+            };
+            let private = self.state.kv_bytes(own);
             plan = self.reserve(stream, version, engine, missing, now);
             self.state.give_kv(engine, private);
             self.state.job_mut(id).private_bytes = private;
         } else {
             let rebuilt = self.state.job(id).rebuilt_on;
             let copy = if rebuilt == Some(engine) { 0 } else { context };
-            let private = self.state.kv_bytes(own + copy);
-            if !self.state.make_room(engine, stream, private, effects) {
-                return Begun::NotYet;
+            let mut private = self.state.kv_bytes(own + copy);
+            if !self.room_for_copy(id, engine, private, effects) {
+                if self.state.lanes_busy > 0 {
+                    return Begun::NotYet;
+                }
+                // Not even with nothing else there: its own rebuilt context is in the way.
+                self.state.drop_rebuilt(id);
+                private = self.state.kv_bytes(own + context);
+                if !self.state.can_begin(id, engine)
+                    || !self.state.make_room(engine, stream, private, effects)
+                {
+                    return Begun::Refused(Reason::NeverFits);
+                }
             }
             self.state.give_kv(engine, private);
             self.state.job_mut(id).private_bytes = private;
@@ -269,15 +396,10 @@ impl Dispatcher<'_> {
         let engine = world.engine_of(lane);
         let job = self.state.job(id);
         let (stream, before, tokens) = (job.stream, job.version - 1, u64::from(job.tokens));
-        let missing = self.state.stream(stream).missing(
-            self.state.resident(engine, stream),
-            before,
-            world.keep,
-        );
-        let bytes = self.state.kv_bytes(missing + tokens);
-        if !self.state.make_room(engine, stream, bytes, effects) {
-            return Begun::NotYet;
-        }
+        let missing = match self.room_for(engine, stream, before, tokens, effects) {
+            Ok(missing) => missing,
+            Err(begun) => return begun,
+        };
         let plan = self.reserve(stream, before, engine, missing, now);
         self.state.give_kv(engine, self.state.kv_bytes(tokens));
         self.state.resident_mut(engine, stream).tokens += tokens;
@@ -437,7 +559,13 @@ impl Dispatcher<'_> {
                 self.state.job_mut(id).plan.rebuild = 0;
                 self.prepared(id, held.part, engine, now);
             }
-            Step::Stage(position) => self.end_stage(id, held.part, position, tokens, now),
+            Step::Stage(position) => {
+                self.end_stage(id, held.part, position, tokens, now);
+                if held.part == Part::Bound {
+                    // A stage between prefill and decode may go on another lane now.
+                    self.issue(id, now);
+                }
+            }
         }
         self.step(lane, held, now, effects);
     }
@@ -489,12 +617,19 @@ impl Dispatcher<'_> {
         }
     }
 
+    /// The part that holds a lane leaves it to the one that it had paused, if any.
+    pub(super) fn let_go(&mut self, lane: LaneId) {
+        let state = self.state.lane_mut(lane);
+        state.held = state.paused.take();
+        state.step = Step::Blocked;
+        if state.held.is_none() {
+            self.state.lanes_busy -= 1;
+        }
+    }
+
     /// The part that held a lane is over.
     fn end_part(&mut self, lane: LaneId, held: Item, now: Instant, effects: &mut Effects) {
-        let state = self.state.lane_mut(lane);
-        state.held = None;
-        state.step = Step::Blocked;
-        self.state.lanes_busy -= 1;
+        self.let_go(lane);
         self.part_ended = true;
         let id = held.job;
         let engine = self.state.world.engine_of(lane);
@@ -588,17 +723,9 @@ impl Dispatcher<'_> {
     fn may_join(&self, answered: &Job) -> bool {
         let world = self.state.world;
         let tokens = answered.prompt + answered.output;
-        let context = self
-            .state
-            .stream(answered.stream)
-            .tokens_with(tokens, world.keep);
-        let held = context
-            + if world.keep == Keep::All {
-                0
-            } else {
-                u64::from(tokens)
-            };
-        context <= world.model.max_context_tokens.into()
+        let stream = self.state.stream(answered.stream);
+        let held = stream.tokens(stream.accepted, world.keep) + u64::from(tokens);
+        held <= world.model.max_context_tokens.into()
             && (!world.modes.context_reuse || self.ever_fits(self.state.ingest_lanes, held))
     }
 
@@ -623,6 +750,7 @@ enum Begun {
     Yes,
     NotYet,
     NeverHere,
+    Refused(Reason),
 }
 
 impl State<'_> {
@@ -639,6 +767,54 @@ impl State<'_> {
             true
         } else {
             modes.ingest_during_generation || (stream.answering == 0 && stream.ready_answers == 0)
+        }
+    }
+
+    /// Whether an engine could hold a bound part with nothing else there, and have its version.
+    fn can_begin(&self, id: JobId, engine: EngineId) -> bool {
+        self.bytes_needed(id) <= self.world.engines[engine.0 as usize].kv_budget
+            && (self.rebuilders & (1 << engine.0) != 0 || self.can_prepare(id, engine))
+    }
+
+    /// Whether an engine that cannot rebuild a context can have a bound part's version.
+    fn can_prepare(&self, id: JobId, engine: EngineId) -> bool {
+        let job = self.job(id);
+        let version = match job.class {
+            Class::Query => self.version_for(job),
+            Class::Frame | Class::Join => job.version - 1,
+        };
+        if self.world.modes.context_reuse {
+            return self.plan(job.stream, version, engine).0.rebuild == 0;
+        }
+        let tokens = self.context_tokens(job.stream, version) as u32;
+        match job.rebuilt_on {
+            Some(source) if source == engine => true,
+            Some(source) if self.import_time(source, engine, tokens).is_some() => true,
+            _ => tokens == 0,
+        }
+    }
+
+    /// Whether a request on this version exceeds the model's longest context.
+    pub(super) fn too_long(&self, job: &Job, version: u32) -> bool {
+        let tokens = self.context_tokens(job.stream, version)
+            + u64::from(job.prompt)
+            + u64::from(job.max_output);
+        tokens > self.world.model.max_context_tokens.into()
+    }
+
+    fn anything_runs(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.running)
+    }
+
+    /// Whether a part's next stage waits for another stage of its request.
+    fn awaits_stage(&self, item: Item) -> bool {
+        match self.next_step(item.job, item.part) {
+            Some((Step::Stage(position), _)) => {
+                let job = self.job(item.job);
+                self.graph(item.job).after[position as usize] & !job.done != 0
+                    && job.class != Class::Join
+            }
+            _ => false,
         }
     }
 

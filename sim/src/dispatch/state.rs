@@ -69,6 +69,8 @@ pub(crate) struct Job {
     pub(crate) newest_frame: Option<Instant>,
     pub(crate) frames_behind: u32,
     pub(crate) output: u32,
+    /// Lanes that could not serve it and sent it on, as bits.
+    pub(crate) avoid: u16,
     /// It was refused while a lane ran a part of it; the slot is free once that ends.
     pub(crate) gone: bool,
     /// The slot is on the free list.
@@ -115,6 +117,13 @@ pub(crate) struct Item {
     pub(crate) estimate: u64,
 }
 
+impl Item {
+    /// Whether it is a stage of a query outside its bound chain.
+    pub(crate) fn is_stage(&self) -> bool {
+        self.query && matches!(self.part, Part::Free(_))
+    }
+}
+
 /// Part of a job that a lane runs without interruption by other jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -150,6 +159,8 @@ pub(crate) struct LaneState {
     pub(crate) frames: VecDeque<Item>,
     /// The part that holds the lane.
     pub(crate) held: Option<Item>,
+    /// The part that gave the lane up for a stage that a request waits for, and gets it back after.
+    pub(crate) paused: Option<Item>,
     pub(crate) step: Step,
     /// Stage that runs, for exclusion and contention; meaningful while `running`.
     pub(crate) stage: StageId,
@@ -221,6 +232,8 @@ pub(crate) struct State<'w> {
     pub(crate) answers_running: u32,
     pub(crate) lanes_busy: u32,
     pub(crate) exclusive_running: u32,
+    /// Engines that can prefill a prefix again, as bits.
+    pub(crate) rebuilders: u8,
     /// Engines without a lane in service, as bits.
     pub(crate) dead_engines: u8,
     /// Whether any lane has failed.
