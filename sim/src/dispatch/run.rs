@@ -755,7 +755,7 @@ enum Begun {
 
 impl State<'_> {
     /// Whether the modes let a part take a lane now.
-    fn may_hold(&self, item: Item) -> bool {
+    pub(crate) fn may_hold(&self, item: Item) -> bool {
         let modes = &self.world.modes;
         let job = self.job(item.job);
         let stream = self.stream(job.stream);

@@ -92,10 +92,13 @@ impl<'a> View<'a> {
         lanes_of(self.state.ingest_lanes)
     }
 
-    /// Whether nothing runs or waits on a lane.
+    /// Whether nothing runs on a lane, and nothing waits for it but frames that wait for ready requests.
     pub fn is_idle(&self, lane: LaneId) -> bool {
         let lane = self.state.lane(lane);
-        lane.held.is_none() && lane.queue_is_empty() && !lane.failed
+        lane.held.is_none()
+            && lane.queries.is_empty()
+            && !lane.failed
+            && lane.frames.iter().all(|&item| !self.state.may_hold(item))
     }
 
     /// Whether any lane runs anything.
