@@ -1,12 +1,14 @@
-//! Runs with the scheduler's books added up after every input.
+//! Runs with the scheduler's books added up after every input, and runs whose lanes fail.
+
+use std::collections::VecDeque;
 
 use sim::check::Check;
-use sim::dispatch::{Dispatcher, Effects, Input};
+use sim::dispatch::{Dispatcher, Effect, Effects, Input};
 use sim::drive::{Executor, Sink};
 use sim::soc::Soc;
 use sim::time::Instant;
 use sim::trace::Recorder;
-use sim::world::{EngineId, World};
+use sim::world::{EngineId, LaneId, World};
 
 /// More inputs than any scenario here can bring.
 const INPUTS_MAX: u64 = 20_000;
@@ -37,12 +39,69 @@ pub(crate) fn drive_audited<E: Executor, S: Sink>(
     panic!("the run does not end");
 }
 
+/// The simulated SoC with lanes that fail after so many inputs.
+#[derive(Debug)]
+pub(crate) struct Failing<'w> {
+    soc: Soc<'w>,
+    inputs: u32,
+    last: Instant,
+    /// When, in inputs, and which lane.
+    failures: VecDeque<(u32, LaneId)>,
+    failed: Vec<LaneId>,
+}
+
+impl<'w> Failing<'w> {
+    pub(crate) fn new(world: &'w World, mut failures: Vec<(u32, LaneId)>) -> Self {
+        failures.sort_unstable();
+        Self {
+            soc: Soc::new(world, 0),
+            inputs: 0,
+            last: Instant::ZERO,
+            failures: failures.into(),
+            failed: Vec::new(),
+        }
+    }
+}
+
+impl Executor for Failing<'_> {
+    fn next(&mut self) -> Option<(Instant, Input)> {
+        self.inputs += 1;
+        while let Some(&(at, lane)) = self.failures.front() {
+            if at > self.inputs {
+                break;
+            }
+            self.failures.pop_front();
+            if !self.failed.contains(&lane) {
+                self.failed.push(lane);
+                return Some((self.last, Input::Fail { lane }));
+            }
+        }
+        loop {
+            let (now, input) = self.soc.next()?;
+            // What a failed lane was running never ends.
+            if matches!(input, Input::Finish { lane, .. } if self.failed.contains(&lane)) {
+                continue;
+            }
+            self.last = now;
+            return Some((now, input));
+        }
+    }
+
+    fn apply(&mut self, now: Instant, effect: &Effect) {
+        self.soc.apply(now, effect);
+    }
+}
+
 /// A run of replication 0 on the simulated SoC: its trace, checked in every way.
 pub(crate) fn checked(world: &World) -> Recorder {
-    let mut soc = Soc::new(world, 0);
+    checked_with(world, &mut Soc::new(world, 0))
+}
+
+/// As [`checked`], on any executor.
+pub(crate) fn checked_with(world: &World, executor: &mut impl Executor) -> Recorder {
     let mut dispatcher = Dispatcher::new(world);
     let mut sink = (Check::new(world), Recorder::default());
-    drive_audited(&mut soc, &mut dispatcher, &mut sink);
+    drive_audited(executor, &mut dispatcher, &mut sink);
     let (check, trace) = sink;
     let violations = check.violations();
     assert!(violations.is_empty(), "{violations:#?}");

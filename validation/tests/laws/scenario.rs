@@ -232,25 +232,47 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
         graph(),
         setting(),
     )
-        .prop_map(|(mut engines, mut lanes, streams, graph, setting)| {
-            // The first engine, on the first lane, can do everything, so that anything can run.
-            let first = &mut engines[0];
-            (first.encodes, first.ingests, first.answers) = (true, true, true);
-            first.reconstructs = true;
-            let count = engines.len();
-            lanes[0] = 0;
-            for lane in &mut lanes {
-                *lane %= count;
-            }
-            Scenario {
-                engines,
-                lanes,
-                streams,
-                graph,
-                setting,
-                reversed: false,
-            }
-        })
+        .prop_map(
+            |(mut engines, mut lanes, mut streams, graph, mut setting)| {
+                // The first engine, on the first lane, can do everything, so that anything can run.
+                let first = &mut engines[0];
+                (first.encodes, first.ingests, first.answers) = (true, true, true);
+                first.reconstructs = true;
+                let count = engines.len();
+                lanes[0] = 0;
+                for lane in &mut lanes {
+                    *lane %= count;
+                }
+                for stream in &mut streams {
+                    if stream.frames.is_none() && stream.queries.is_none() {
+                        stream.frames = Some((0, 3, 10));
+                    }
+                }
+                // What the loader would call without effect is left out.
+                if lanes.len() < 2 {
+                    setting.exclusive = 0;
+                }
+                if streams.iter().all(|stream| stream.frames.is_none()) {
+                    setting.max_pending = None;
+                }
+                let on = |can: &dyn Fn(&Engine) -> bool, other: usize| {
+                    let mut able = lanes.iter().filter(|&&lane| can(&engines[lane]));
+                    able.any(|&lane| lane != other)
+                };
+                let imports = |&&lane: &&usize| engines[lane].imports && on(&|e| e.exports, lane);
+                if lanes.iter().filter(imports).count() == 0 && setting.transfer == 1 {
+                    setting.transfer = 0;
+                }
+                Scenario {
+                    engines,
+                    lanes,
+                    streams,
+                    graph,
+                    setting,
+                    reversed: false,
+                }
+            },
+        )
 }
 
 impl Scenario {
@@ -443,8 +465,10 @@ impl Scenario {
             ["none", "water_filling", "pairwise"][s.contention],
         );
         match s.exclusive {
-            1 => text += "exclusive = [['decode', 'ingest']]\n",
-            2 => text += "exclusive = [['decode', 'prefill'], ['ingest', 'prefill']]\n",
+            1 => text += "exclusive = [['decode', 'ingest', 'reconstruct']]\n",
+            2 => {
+                text += "exclusive = [['decode', 'prefill', 'reconstruct'], ['ingest', 'reconstruct']]\n"
+            }
             3 => text += "exclusive = [['ingest', 'reconstruct', 'import', 'decode']]\n",
             _ => {}
         }

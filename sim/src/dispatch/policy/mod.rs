@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::estimate::Estimate;
 pub use super::state::Lanes;
-use super::state::{JobId, Part, State, lanes_of};
+use super::state::{Item, JobId, Part, State, lanes_of};
 use crate::spec::scenario::{Policy as Chosen, StateTransfer};
 use crate::time::{Duration, Instant};
 use crate::world::{LaneId, StreamId, World};
@@ -92,13 +92,14 @@ impl<'a> View<'a> {
         lanes_of(self.state.ingest_lanes)
     }
 
-    /// Whether nothing runs on a lane, and nothing waits for it but frames that wait for ready requests.
+    /// Whether nothing runs on a lane, and nothing waits for it but ingestion that waits for ready
+    /// requests itself.
     pub fn is_idle(&self, lane: LaneId) -> bool {
         let lane = self.state.lane(lane);
-        lane.held.is_none()
-            && lane.queries.is_empty()
-            && !lane.failed
-            && lane.frames.iter().all(|&item| !self.state.may_hold(item))
+        let waits = |&item: &Item| {
+            (!item.query || item.part == Part::Rebuild) && !self.state.may_hold(item)
+        };
+        lane.held.is_none() && !lane.failed && lane.queued().all(waits)
     }
 
     /// Whether any lane runs anything.
