@@ -39,8 +39,28 @@ pub struct Facts {
     pub assumed: Vec<Provenance>,
     /// Numbers in all.
     pub numbers: usize,
+    /// Numbers of each kind of origin, the measured ones first.
+    pub origins: Vec<(&'static str, usize)>,
     /// What the user should know.
     pub warnings: Vec<String>,
+}
+
+/// How many numbers came from where; kinds without any are left out.
+fn origins(world: &World) -> Vec<(&'static str, usize)> {
+    [
+        ("measured", OriginKind::Measured),
+        ("published", OriginKind::Published),
+        ("derived", OriginKind::Derived),
+        ("fitted", OriginKind::Fitted),
+        ("assumed", OriginKind::Assumed),
+    ]
+    .into_iter()
+    .map(|(name, kind)| {
+        let of_kind = world.provenance.iter().filter(|number| number.kind == kind);
+        (name, of_kind.count())
+    })
+    .filter(|&(_, count)| count > 0)
+    .collect()
 }
 
 impl Facts {
@@ -71,6 +91,7 @@ impl Facts {
             offered_rps: offered_rps(&world.streams, world.horizon),
             assumed: assumed.cloned().collect(),
             numbers: world.provenance.len(),
+            origins: origins(world),
             warnings: world.warnings.clone(),
         }
     }

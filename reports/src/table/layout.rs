@@ -116,18 +116,21 @@ pub(super) fn facts(out: &mut String, facts: &Facts, policies: &str, replication
     line(out, "Context", &facts.context.join("; "));
     line(out, "Runs", &runs(facts, replications));
     streams(out, &facts.streams);
-    if !facts.assumed.is_empty() {
-        line(
-            out,
-            "Assumed",
-            &format!(
-                "{} of {} numbers; `crossinfer check {}` lists them",
-                facts.assumed.len(),
-                facts.numbers,
-                facts.file
-            ),
-        );
-    }
+    let origins: Vec<String> = facts
+        .origins
+        .iter()
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    line(
+        out,
+        "Numbers",
+        &format!(
+            "{}: {}; `crossinfer check {}` gives the reasons of the assumed ones",
+            facts.numbers,
+            origins.join(", "),
+            facts.file
+        ),
+    );
 }
 
 fn runs(facts: &Facts, replications: usize) -> String {
