@@ -468,7 +468,9 @@ impl Dispatcher<'_> {
                 return;
             }
         }
-        if groups & self.state.exclusive_running != 0 {
+        if groups & self.state.exclusive_running != 0
+            || self.state.serial && self.state.anything_runs()
+        {
             return;
         }
         let task = self.state.task(id, step, stage, engine);
