@@ -1,6 +1,5 @@
 //! Laws that hold in every run, tried on scenarios at random.
 
-mod hunt;
 mod play;
 mod random;
 mod scenario;
