@@ -203,7 +203,7 @@ impl Dispatcher<'_> {
         self.state.dead_engines |= 1 << engine.0;
         for index in 0..self.state.jobs.len() as u32 {
             let id = JobId(index);
-            let mut held = self.state.lanes.iter().flat_map(|lane| lane.held);
+            let mut held = self.state.lanes.iter().filter_map(|lane| lane.held);
             let waits = !held.any(|held| held.job == id);
             if waits && self.state.job(id).rebuilt_on == Some(engine) {
                 self.state.drop_rebuilt(id);
