@@ -197,7 +197,7 @@ impl Dispatcher<'_> {
                     return Begun::NotYet;
                 }
                 self.state.give_kv(engine, bytes);
-                let encode = self.state.frames_to_encode(self.state.job(id), version);
+                let encode = self.state.frames_among(stream, version, tokens);
                 self.bind(id, version, effects);
                 let job = self.state.job_mut(id);
                 job.lane = lane;
@@ -378,7 +378,7 @@ impl Dispatcher<'_> {
                 ..Plan::default()
             },
             _ => Plan {
-                encode: self.state.frames_to_encode(job, version),
+                encode: self.state.frames_among(job.stream, version, tokens.into()),
                 rebuild: tokens,
                 ..Plan::default()
             },
