@@ -266,11 +266,11 @@ pub(crate) fn timeline(world: &World, trace: &Recorder) -> Vec<String> {
                     task.context
                 );
                 if stage(task.stage) == "import" {
-                    line += &format!(" <{}", world.engines[task.source.0 as usize].name);
+                    _ = write!(line, " <{}", world.engines[task.source.0 as usize].name);
                 }
                 lines.push(line);
             }
-            Record::Input(_) => {}
+            Record::Input(_) | Record::Effect(Effect::Abandon { .. }) => {}
             Record::Effect(Effect::Bind {
                 stream,
                 index,
@@ -312,7 +312,6 @@ pub(crate) fn timeline(world: &World, trace: &Recorder) -> Vec<String> {
                     of(stream)
                 ));
             }
-            Record::Effect(Effect::Abandon { .. }) => {}
         }
     }
     lines

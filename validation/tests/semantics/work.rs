@@ -58,6 +58,23 @@ fn ten_seconds_beside_two_end_at_twelve_and_four() {
 }
 
 #[test]
+fn two_that_share_the_bandwidth_are_two_jobs_under_processor_sharing() {
+    // Each gets half while both run: the short one ends at twice its time, the long one when all work
+    // is done.
+    long_and_short()
+        .soc("model = 'none'", "model = 'water_filling'")
+        .stream_with("y", &[], &[0], 2, 1)
+        .runs_as(
+            "0 bind x/q0 v0
+             0 bind y/q0 v0
+             0-4000 b prefill y/2@0
+             4000 answer y/q0 v0 Reuse first 4000
+             0-12000 a prefill x/2@0
+             12000 answer x/q0 v0 Reuse first 12000",
+        );
+}
+
+#[test]
 fn work_is_conserved_over_many_changes() {
     // Three times 2 s on `b`, each slowed to 4 s, cost the 10 s on `a` 6 s.
     slowed(long_and_short())
