@@ -470,8 +470,8 @@ impl Answers {
         world.power?;
         let mut energy = BTreeMap::new();
         for (index, engine) in world.engines.iter().enumerate() {
-            let busy_s = summary.engines[index].busy * summary.window_s;
-            let idle_j = engine.power?.idle_w * (summary.window_s - busy_s);
+            let busy_s = summary.engines[index].busy * summary.run_s;
+            let idle_j = engine.power?.idle_w * (summary.run_s - busy_s);
             let active: u64 = self
                 .nanojoules
                 .iter()

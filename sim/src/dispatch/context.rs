@@ -294,11 +294,13 @@ impl State<'_> {
         let whole = context.tokens(version, keep);
         let base = (whole - missing) as u32;
         let rebuild = Plan {
+            encode: self.frames_among(stream, version, missing),
             rebuild: missing as u32,
             context: base,
             ..Plan::default()
         };
-        let rebuild_time = self.rebuild_time(engine, missing as u32, base);
+        let rebuild_time = self.rebuild_time(engine, missing as u32, base)
+            + self.encode_time(stream, rebuild.encode, engine);
         if self.transfer == StateTransfer::Reconstruct {
             return (rebuild, rebuild_time);
         }
@@ -322,7 +324,10 @@ impl State<'_> {
             let Some(copy) = self.import_time(source, engine, tokens) else {
                 continue;
             };
-            let time = copy + self.rebuild_time(engine, rest as u32, (whole - rest) as u32);
+            let encode = self.frames_among(stream, version, rest);
+            let time = copy
+                + self.rebuild_time(engine, rest as u32, (whole - rest) as u32)
+                + self.encode_time(stream, encode, engine);
             let better = match self.transfer {
                 StateTransfer::Import => tokens > imported || (tokens == imported && time < best.1),
                 _ => time < best.1,
@@ -331,7 +336,7 @@ impl State<'_> {
                 imported = tokens;
                 best = (
                     Plan {
-                        encode: 0,
+                        encode,
                         import: tokens,
                         source: source.0,
                         rebuild: rest as u32,

@@ -9,7 +9,7 @@ use crate::contention::{ContentionModel, Load};
 use crate::cost::{At, CostTable};
 use crate::spec::model::StageKind;
 use crate::time::Instant;
-use crate::world::{EngineId, LANES_MAX, LaneId, StageId};
+use crate::world::{EngineId, LANES_MAX, LaneId, StageId, StreamId};
 
 /// Loads that the memo keeps whole; more are computed each time.
 const MEMO_LOADS: usize = 3;
@@ -274,7 +274,7 @@ impl State<'_> {
         }
     }
 
-    pub(crate) fn megapixels(&self, stream: crate::world::StreamId) -> f64 {
+    pub(crate) fn megapixels(&self, stream: StreamId) -> f64 {
         self.world.streams[stream.0 as usize]
             .frames
             .as_ref()
@@ -349,37 +349,43 @@ impl State<'_> {
             Some(source) if !self.is_dead(source) => self
                 .import_time(source, engine, tokens)
                 .unwrap_or_else(|| self.rebuild_time(engine, tokens, 0)),
-            _ => self.encode_time(job, version, engine) + self.rebuild_time(engine, tokens, 0),
+            _ => self.rebuild_anew(job.stream, version, engine),
         }
     }
 
-    /// Expected time of encoding a version's frames again, ns; 0 where embeddings are kept.
-    pub(crate) fn encode_time(
-        &self,
-        job: &super::state::Job,
-        version: u32,
-        engine: EngineId,
-    ) -> u64 {
-        let frames = self.frames_to_encode(job, version);
+    /// Expected time of prefilling a whole version again, its frames encoded again where needed, ns.
+    fn rebuild_anew(&self, stream: StreamId, version: u32, engine: EngineId) -> u64 {
+        let tokens = self.context_tokens(stream, version);
+        let frames = self.frames_among(stream, version, tokens);
+        self.encode_time(stream, frames, engine) + self.rebuild_time(engine, tokens as u32, 0)
+    }
+
+    /// Expected time of encoding so many frames of a stream again, ns.
+    pub(crate) fn encode_time(&self, stream: StreamId, frames: u32, engine: EngineId) -> u64 {
+        if frames == 0 {
+            return 0;
+        }
         let Some(stage) = self.encode_stage() else {
             return 0;
         };
-        self.believed_at(engine, stage, self.megapixels(job.stream), 0.0)
+        self.believed_at(engine, stage, self.megapixels(stream), 0.0)
             .map_or(0, |at| ns(at.secs) * u64::from(frames))
     }
 
-    /// Frames that a rebuild of `version` encodes again.
-    pub(crate) fn frames_to_encode(&self, job: &super::state::Job, version: u32) -> u32 {
-        if self.world.modes.embedding_cache {
+    /// Frames that prefilling the newest `tokens` of a version again encodes again; none where
+    /// embeddings are kept.
+    pub(crate) fn frames_among(&self, stream: StreamId, version: u32, tokens: u64) -> u32 {
+        if self.world.modes.embedding_cache || tokens == 0 {
             return 0;
         }
-        let stream = self.stream(job.stream);
-        let item = stream.item(version);
-        if item.low >= stream.base {
-            item.frames - stream.item(item.low).frames
-        } else {
-            item.frames
+        let context = self.stream(stream);
+        let (newest, mut from) = (context.item(version), version);
+        while from > context.base.max(newest.low)
+            && newest.total - context.item(from).total < tokens
+        {
+            from -= 1;
         }
+        newest.frames - context.item(from).frames
     }
 
     /// The model's encode stage, if it has one.
@@ -519,9 +525,7 @@ impl State<'_> {
             Part::Rebuild => {
                 let engine = self.world.engine_of(lane);
                 let job = self.job(job);
-                let version = self.version_for(job);
-                let tokens = self.context_tokens(job.stream, version) as u32;
-                self.encode_time(job, version, engine) + self.rebuild_time(engine, tokens, 0)
+                self.rebuild_anew(job.stream, self.version_for(job), engine)
             }
         }
     }

@@ -99,6 +99,36 @@ impl Dispatcher<'_> {
         job.rebuilt_on = None;
         job.done &= !graph.bound_mask();
         job.output = 0;
+        if class == Class::Query && graph.stages.len() as u32 > graph.bound_mask().count_ones() {
+            self.recall_stages(item.job);
+        }
+    }
+
+    /// Takes back the stages of a query that waited for what must be done again.
+    fn recall_stages(&mut self, id: JobId) {
+        let graph = self.state.graph(id);
+        let done = self.state.job(id).done;
+        let early = |item: &Item| match item.part {
+            Part::Free(position) => item.job == id && graph.after[position as usize] & !done != 0,
+            Part::Bound | Part::Rebuild => false,
+        };
+        let mut recalled = 0;
+        for index in 0..self.state.lanes.len() {
+            let lane = LaneId(index as u8);
+            while let Some(at) = self.state.lane(lane).queries.iter().position(early) {
+                let item = self.state.lane(lane).queries[at];
+                self.dequeue(lane, item, at);
+                recalled |= item.stage_bit();
+            }
+            let state = self.state.lane(lane);
+            if let Some(held) = state.held.filter(early)
+                && !state.running
+            {
+                self.let_go(lane);
+                recalled |= held.stage_bit();
+            }
+        }
+        self.state.job_mut(id).issued &= !recalled;
     }
 
     fn reroute(&mut self, item: Item, now: Instant, effects: &mut Effects) {

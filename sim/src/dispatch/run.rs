@@ -197,7 +197,7 @@ impl Dispatcher<'_> {
                     return Begun::NotYet;
                 }
                 self.state.give_kv(engine, bytes);
-                let encode = self.state.frames_to_encode(self.state.job(id), version);
+                let encode = self.state.frames_among(stream, version, tokens);
                 self.bind(id, version, effects);
                 let job = self.state.job_mut(id);
                 job.lane = lane;
@@ -378,7 +378,7 @@ impl Dispatcher<'_> {
                 ..Plan::default()
             },
             _ => Plan {
-                encode: self.state.frames_to_encode(job, version),
+                encode: self.state.frames_among(job.stream, version, tokens.into()),
                 rebuild: tokens,
                 ..Plan::default()
             },
@@ -468,7 +468,9 @@ impl Dispatcher<'_> {
                 return;
             }
         }
-        if groups & self.state.exclusive_running != 0 {
+        if groups & self.state.exclusive_running != 0
+            || self.state.serial && self.state.anything_runs()
+        {
             return;
         }
         let task = self.state.task(id, step, stage, engine);

@@ -118,6 +118,14 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// The bit of its stage within its graph; 0 for a part of several.
+    pub(crate) fn stage_bit(&self) -> u32 {
+        match self.part {
+            Part::Free(position) => 1 << position,
+            Part::Bound | Part::Rebuild => 0,
+        }
+    }
+
     /// Whether it is a stage of a query outside its bound chain.
     pub(crate) fn is_stage(&self) -> bool {
         self.query && matches!(self.part, Part::Free(_))

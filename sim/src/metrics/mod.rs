@@ -1,8 +1,9 @@
 //! What a run amounted to, folded from the trace as it streams: bounded memory, one definition for
 //! simulated, live and replayed runs.
 //!
-//! Requests that arrive before the warm-up ends are left out of every latency and count. Busy times,
-//! traffic and energy cover the window from the end of the warm-up to the end of the run.
+//! Requests that arrive before the warm-up ends are left out of every latency and count. Rates of
+//! answers refer to the time from the end of the warm-up to the last answer; busy times, traffic and
+//! energy to that from the end of the warm-up to the end of the run.
 
 mod sample;
 mod summary;
@@ -170,9 +171,18 @@ impl<'w> Metrics<'w> {
         self.crowd.count = self.in_system;
     }
 
-    fn lane_stops(&mut self, now: Instant, lane: usize) {
+    /// Counts a lane's busy time, and of the traffic and energy the share after the warm-up.
+    fn lane_stops(&mut self, now: Instant, lane: usize, bytes: u64, nanojoules: u64) {
         let since = std::mem::replace(&mut self.since[lane], Instant::NEVER);
         let busy = now.saturating_since(since.max(self.world.warm_up)).0;
+        if since >= self.world.warm_up {
+            self.bytes += bytes;
+            self.nanojoules += nanojoules;
+        } else {
+            let share = busy as f64 / now.saturating_since(since).0.max(1) as f64;
+            self.bytes += (bytes as f64 * share) as u64;
+            self.nanojoules += (nanojoules as f64 * share) as u64;
+        }
         let engine = self.world.lanes[lane].engine.0 as usize;
         self.busy[lane] += busy;
         self.busy_by_stage[engine][self.stage[lane] as usize] += busy;
@@ -202,15 +212,11 @@ impl Sink for Metrics<'_> {
                 nanojoules,
                 ..
             } => {
-                self.lane_stops(now, lane.0 as usize);
-                if now >= self.world.warm_up {
-                    self.bytes += bytes;
-                    self.nanojoules += nanojoules;
-                }
+                self.lane_stops(now, lane.0 as usize, *bytes, *nanojoules);
             }
             Input::Fail { lane } => {
                 if self.since[lane.0 as usize] != Instant::NEVER {
-                    self.lane_stops(now, lane.0 as usize);
+                    self.lane_stops(now, lane.0 as usize, 0, 0);
                 }
             }
             Input::Close => {}
@@ -277,11 +283,9 @@ impl Sink for Metrics<'_> {
                 } else {
                     self.refused_frames += 1;
                     let queue = &mut self.frame_arrivals[stream.0 as usize];
-                    // Refused frames are the newest when refused at arrival, else all that are left.
-                    if queue.back() == Some(arrived) {
-                        queue.pop_back();
-                    } else {
-                        queue.pop_front();
+                    // The newest when refused at arrival; of a lost row, older ones may stay.
+                    if let Some(at) = queue.iter().rposition(|at| at == arrived) {
+                        queue.remove(at);
                     }
                 }
             }

@@ -62,12 +62,12 @@ pub struct Preparations {
     pub import_and_reconstruct: u64,
 }
 
-/// An engine over the window.
+/// An engine over the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EngineSummary {
     /// Name.
     pub name: String,
-    /// Share of the window in which its lanes ran, within [0, 1] (mean over its lanes).
+    /// Share of the run in which its lanes ran, within [0, 1] (mean over its lanes).
     pub busy: f64,
     /// Busy seconds by stage name.
     pub stages_s: Vec<(String, f64)>,
@@ -111,8 +111,10 @@ pub struct Summary {
     pub publication_s: Latency,
     /// Time of the last event.
     pub makespan_s: f64,
-    /// Length of the window that rates and shares refer to.
+    /// From the end of the warm-up to the last answer: what rates of answers refer to.
     pub window_s: f64,
+    /// From the end of the warm-up to the end of the run: what busy shares, traffic and energy refer to.
+    pub run_s: f64,
     /// Queries that arrived after the warm-up.
     pub arrived: u64,
     /// Of these, answered.
@@ -131,9 +133,9 @@ pub struct Summary {
     pub evictions: u64,
     /// Engines, in order.
     pub engines: Vec<EngineSummary>,
-    /// DRAM bytes moved over the window ÷ its length, GB/s.
+    /// DRAM bytes moved over the run ÷ its length, GB/s.
     pub mean_bandwidth_gbps: f64,
-    /// Energy over the window; absent where the profile has no power.
+    /// Energy over the run; absent where the profile has no power.
     pub energy_j: Option<f64>,
     /// Energy per answer.
     pub energy_per_request_j: Option<f64>,
@@ -175,8 +177,10 @@ pub(super) fn build(
             0.0
         }
     };
-    let energy = energy(metrics, window_s);
-    let (load, saturation_index, busiest_lane) = verdict(metrics, window);
+    let run = metrics.last.saturating_since(world.warm_up);
+    let run_s = run.as_secs_f64();
+    let energy = energy(metrics, run_s);
+    let (load, saturation_index, busiest_lane) = verdict(metrics, run);
     Summary {
         throughput_rps: per_s(metrics.completed as f64),
         tokens_per_s: per_s(metrics.tokens as f64),
@@ -190,6 +194,7 @@ pub(super) fn build(
         publication_s: Latency::of(&metrics.publication),
         makespan_s: metrics.last.as_secs_f64(),
         window_s,
+        run_s,
         arrived: metrics.arrived,
         completed: metrics.completed,
         refused: Reason::ALL
@@ -207,13 +212,17 @@ pub(super) fn build(
             import_and_reconstruct: metrics.preparations[3],
         },
         evictions: metrics.evictions,
-        engines: engines(metrics, window),
-        mean_bandwidth_gbps: per_s(metrics.bytes as f64) / 1e9,
+        engines: engines(metrics, run),
+        mean_bandwidth_gbps: if run_s > 0.0 {
+            metrics.bytes as f64 / run_s / 1e9
+        } else {
+            0.0
+        },
         energy_j: energy,
         energy_per_request_j: energy
             .filter(|_| metrics.completed > 0)
             .map(|j| j / metrics.completed as f64),
-        mean_power_w: energy.filter(|_| window_s > 0.0).map(|j| j / window_s),
+        mean_power_w: energy.filter(|_| run_s > 0.0).map(|j| j / run_s),
         peak_memory_bytes: world.memory.taken + peak_kv_bytes,
         peak_kv_bytes,
         load,
@@ -224,7 +233,7 @@ pub(super) fn build(
     }
 }
 
-fn engines(metrics: &Metrics<'_>, window: Duration) -> Vec<EngineSummary> {
+fn engines(metrics: &Metrics<'_>, run: Duration) -> Vec<EngineSummary> {
     let world = metrics.world;
     let mut list = Vec::with_capacity(world.engines.len());
     for (index, engine) in world.engines.iter().enumerate() {
@@ -241,9 +250,9 @@ fn engines(metrics: &Metrics<'_>, window: Duration) -> Vec<EngineSummary> {
                 (world.stages[stage].name.clone(), secs)
             })
             .collect();
-        let total = window.0 as f64 * lanes as f64;
+        let total = run.0 as f64 * lanes as f64;
         let busy = if total > 0.0 {
-            (busy as f64 / total).min(1.0)
+            busy as f64 / total
         } else {
             0.0
         };
@@ -256,21 +265,20 @@ fn engines(metrics: &Metrics<'_>, window: Duration) -> Vec<EngineSummary> {
     list
 }
 
-fn energy(metrics: &Metrics<'_>, window_s: f64) -> Option<f64> {
+fn energy(metrics: &Metrics<'_>, run_s: f64) -> Option<f64> {
     let world = metrics.world;
-    let base = world.power?.base_w * window_s;
+    let base = world.power?.base_w * run_s;
     let mut idle = 0.0;
     for (index, engine) in world.engines.iter().enumerate() {
         let busy = Duration(metrics.busy_by_stage[index].iter().sum()).as_secs_f64();
-        idle += engine.power?.idle_w * (window_s - busy).max(0.0);
+        idle += engine.power?.idle_w * (run_s - busy).max(0.0);
     }
     Some(base + idle + metrics.nanojoules as f64 * 1e-9)
 }
 
 /// Whether a steady latency exists, by the trend of the queue while queries arrived.
-fn verdict(metrics: &Metrics<'_>, window: Duration) -> (LoadVerdict, Option<f64>, f64) {
-    let busiest = metrics.busy.iter().copied().max().unwrap_or(0) as f64 / (window.0.max(1)) as f64;
-    let busiest = busiest.min(1.0);
+fn verdict(metrics: &Metrics<'_>, run: Duration) -> (LoadVerdict, Option<f64>, f64) {
+    let busiest = metrics.busy.iter().copied().max().unwrap_or(0) as f64 / (run.0.max(1)) as f64;
     let Crowd {
         at,
         area,

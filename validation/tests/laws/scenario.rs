@@ -102,6 +102,8 @@ pub(crate) struct Scenario {
     pub(crate) setting: Setting,
     /// Tables are written in the reverse order.
     pub(crate) reversed: bool,
+    /// The last stream has a name before all others'.
+    pub(crate) last_first: bool,
 }
 
 fn often(p: f64) -> impl Strategy<Value = bool> {
@@ -270,6 +272,7 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
                     graph,
                     setting,
                     reversed: false,
+                    last_first: false,
                 }
             },
         )
@@ -521,15 +524,32 @@ impl Scenario {
             text += "[background]\nbandwidth_gbps = 2.0\ncpu_cores = 3\nmemory_bytes = 1e6\n";
         }
         for (index, stream) in self.order(self.streams.iter().enumerate()) {
-            text += &stream.text(index);
+            let first = self.last_first && index + 1 == self.streams.len();
+            let name = if first {
+                "a".into()
+            } else {
+                format!("s{index}")
+            };
+            text += &stream.text(&name);
         }
         text
     }
 }
 
 impl Stream {
-    fn text(&self, index: usize) -> String {
-        let mut text = format!("[[streams]]\nname = 's{index}'\n");
+    /// Whether its queries wait for answers.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.queries.is_some_and(|(arrivals, ..)| arrivals >= 5)
+    }
+
+    /// The same with frames, if it had neither them nor queries.
+    pub(crate) fn with_frames(mut self) -> Self {
+        self.frames = self.frames.or(Some((0, 3, 10)));
+        self
+    }
+
+    fn text(&self, name: &str) -> String {
+        let mut text = format!("[[streams]]\nname = '{name}'\n");
         if let Some((clock, count, tokens)) = self.frames {
             let clock = match clock {
                 0 => format!(
