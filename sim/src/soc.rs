@@ -6,7 +6,7 @@
 
 use crate::contention::Load;
 use crate::cost::{Noise, StageCosts};
-use crate::dispatch::{Effect, Input, SlowdownMemo, Task, intensity};
+use crate::dispatch::{Effect, Input, SlowdownMemo, Task, intensity, lanes_of};
 use crate::drive::Executor;
 use crate::rng;
 use crate::spec::model::StageKind;
@@ -25,9 +25,6 @@ struct Truth {
 /// A lane's running task.
 #[derive(Clone, Copy, Debug)]
 struct Running {
-    active: bool,
-    /// When it ends at the present rate; `NEVER` until rates are computed.
-    done_at: Instant,
     /// Work left at `updated`, as ns alone.
     left: f64,
     updated: Instant,
@@ -80,7 +77,11 @@ pub struct Soc<'w> {
     workload: Workload,
     truths: Vec<Truth>,
     free: Vec<u32>,
+    /// The lanes; meaningful where `active` has their bit.
     lanes: Vec<Running>,
+    active: u16,
+    /// When each lane's task ends at the present rate; `NEVER` while idle or until rates are computed.
+    ends: [Instant; LANES_MAX],
     now: Instant,
     rates_stale: bool,
     /// The lane that ends first, and when; at most as late as any.
@@ -94,8 +95,6 @@ impl<'w> Soc<'w> {
     /// An idle SoC before replication `run` of a world.
     pub fn new(world: &'w World, run: u32) -> Self {
         let idle = Running {
-            active: false,
-            done_at: Instant::NEVER,
             left: 0.0,
             updated: Instant::ZERO,
             slowdown: 0.0,
@@ -132,6 +131,8 @@ impl<'w> Soc<'w> {
             truths: Vec::with_capacity(64),
             free: Vec::with_capacity(64),
             lanes: vec![idle; world.lanes.len()],
+            active: 0,
+            ends: [Instant::NEVER; LANES_MAX],
             now: Instant::ZERO,
             rates_stale: false,
             first: (Instant::NEVER, LaneId(0)),
@@ -146,10 +147,8 @@ impl<'w> Soc<'w> {
         self.workload.reset(run);
         self.truths.clear();
         self.free.clear();
-        for lane in &mut self.lanes {
-            lane.active = false;
-            lane.done_at = Instant::NEVER;
-        }
+        self.active = 0;
+        self.ends = [Instant::NEVER; LANES_MAX];
         self.now = Instant::ZERO;
         self.rates_stale = false;
         self.first = (Instant::NEVER, LaneId(0));
@@ -215,22 +214,24 @@ impl<'w> Soc<'w> {
     }
 
     fn finish(&mut self, lane: LaneId) -> Input {
-        let running = &mut self.lanes[lane.0 as usize];
-        running.active = false;
-        running.done_at = Instant::NEVER;
+        self.active &= !(1 << lane.0);
+        self.ends[lane.0 as usize] = Instant::NEVER;
         self.rates_stale = true;
-        let running = *running;
-        self.first = self.first_done();
-        let busy = self.now.saturating_since(running.started).as_secs_f64();
-        let moved = self
-            .world
-            .power
-            .map_or(0.0, |power| power.joules_per_byte * running.played.bytes);
+        self.first = self.first_end();
+        let running = &self.lanes[lane.0 as usize];
+        let nanojoules = match self.world.power {
+            None => 0,
+            Some(power) => {
+                let busy = self.now.saturating_since(running.started).as_secs_f64();
+                let moved = power.joules_per_byte * running.played.bytes;
+                ((busy * running.played.watts + moved) * 1e9 + 0.5) as u64
+            }
+        };
         Input::Finish {
             lane,
             tokens: running.tokens,
             bytes: (running.played.bytes + 0.5) as u64,
-            nanojoules: ((busy * running.played.watts + moved) * 1e9 + 0.5) as u64,
+            nanojoules,
         }
     }
 
@@ -265,11 +266,13 @@ impl<'w> Soc<'w> {
         } else {
             1.0
         };
-        let running = &mut self.lanes[lane.0 as usize];
-        debug_assert!(!running.active, "INV-3: lane {} is busy", lane.0);
-        *running = Running {
-            active: true,
-            done_at: Instant::NEVER,
+        debug_assert!(
+            self.active & (1 << lane.0) == 0,
+            "INV-3: lane {} is busy",
+            lane.0
+        );
+        self.active |= 1 << lane.0;
+        self.lanes[lane.0 as usize] = Running {
             left: Duration::from_secs_f64(played.secs * factor).0 as f64,
             updated: now,
             slowdown: 0.0,
@@ -411,54 +414,71 @@ impl<'w> Soc<'w> {
     /// Recomputes the rates of all running stages as of `now`.
     fn update_rates(&mut self) {
         self.rates_stale = false;
-        if self.lanes.len() <= FEW_LANES {
-            self.update_rates_of::<FEW_LANES>();
-        } else {
-            self.update_rates_of::<LANES_MAX>();
+        match self.active.count_ones() {
+            0 => {}
+            1 if self.world.memory.background_bandwidth == 0.0 => {
+                let lane = self.active.trailing_zeros() as usize;
+                let oversubscribed = self.oversubscribed();
+                self.set_rate(lane, 1.0, oversubscribed, false);
+            }
+            2..=4 => self.update_rates_of::<FEW_LANES>(),
+            _ => self.update_rates_of::<LANES_MAX>(),
         }
+        self.first = self.first_end();
     }
 
-    /// `N` bounds the lanes.
+    /// `N` bounds the running lanes.
     fn update_rates_of<const N: usize>(&mut self) {
         let mut ids = [0u8; N];
         let mut count = 0;
-        let mut cores = self.world.cpu.background_cores;
-        for (index, lane) in self.lanes.iter().enumerate() {
-            if lane.active {
-                ids[count] = index as u8;
-                count += 1;
-                cores += lane.played.cores;
-            }
+        for lane in lanes_of(self.active) {
+            ids[count] = lane.0;
+            count += 1;
         }
-        if count == 0 {
+        let mut slowdowns = [1.0; N];
+        self.contend::<N>(&ids[..count], &mut slowdowns);
+        let oversubscribed = self.oversubscribed();
+        for (&id, &slowdown) in ids[..count].iter().zip(&slowdowns) {
+            self.set_rate(id as usize, slowdown, oversubscribed, count > 1);
+        }
+    }
+
+    /// CPU cores in demand ÷ cores there are, at least 1.
+    #[inline]
+    fn oversubscribed(&self) -> f64 {
+        let cpu = &self.world.cpu;
+        let mut cores = cpu.background_cores;
+        for lane in lanes_of(self.active) {
+            cores += self.lanes[lane.0 as usize].played.cores;
+        }
+        if cores > cpu.cores {
+            cores / cpu.cores
+        } else {
+            1.0
+        }
+    }
+
+    /// Plays a lane's task at a new rate from now on: what was done so far stays done.
+    #[inline]
+    fn set_rate(&mut self, index: usize, slowdown: f64, oversubscribed: f64, together: bool) {
+        let lane = &mut self.lanes[index];
+        let mut rate = slowdown;
+        if oversubscribed > 1.0 {
+            rate *= 1.0 + lane.played.cpu_share * (oversubscribed - 1.0);
+        }
+        if together {
+            rate *= lane.played.corun_ratio;
+        }
+        if rate == lane.slowdown {
             return;
         }
-        let together = count > 1;
-        let mut slowdowns = [1.0; N];
-        if together || self.world.memory.background_bandwidth > 0.0 {
-            self.contend::<N>(&ids[..count], &mut slowdowns);
+        if lane.slowdown > 0.0 {
+            let elapsed = self.now.saturating_since(lane.updated).0 as f64;
+            lane.left = (lane.left - elapsed / lane.slowdown).max(0.0);
         }
-        let oversubscribed = (cores / self.world.cpu.cores).max(1.0);
-        for (&id, &slowdown) in ids[..count].iter().zip(&slowdowns) {
-            let lane = &mut self.lanes[id as usize];
-            let mut rate = slowdown;
-            if oversubscribed > 1.0 {
-                rate *= 1.0 + lane.played.cpu_share * (oversubscribed - 1.0);
-            }
-            if together {
-                rate *= lane.played.corun_ratio;
-            }
-            if rate == lane.slowdown {
-                continue;
-            }
-            if lane.slowdown > 0.0 {
-                let elapsed = self.now.saturating_since(lane.updated).0 as f64;
-                lane.left = (lane.left - elapsed / lane.slowdown).max(0.0);
-            }
-            lane.updated = self.now;
-            lane.slowdown = rate;
-            lane.done_at = self.now + Duration((lane.left * rate + 0.5) as u64);
-        }
+        lane.updated = self.now;
+        lane.slowdown = rate;
+        self.ends[index] = self.now + Duration((lane.left * rate + 0.5) as u64);
     }
 
     /// Slowdowns of the running lanes `ids`.
@@ -488,11 +508,12 @@ impl<'w> Soc<'w> {
 
     /// The lane that ends first, and when.
     #[inline]
-    fn first_done(&self) -> (Instant, LaneId) {
+    fn first_end(&self) -> (Instant, LaneId) {
         let mut first = (Instant::NEVER, LaneId(0));
-        for (index, lane) in self.lanes.iter().enumerate() {
-            if lane.done_at < first.0 {
-                first = (lane.done_at, LaneId(index as u8));
+        for lane in lanes_of(self.active) {
+            let end = self.ends[lane.0 as usize];
+            if end < first.0 {
+                first = (end, lane);
             }
         }
         first
@@ -504,7 +525,6 @@ impl Executor for Soc<'_> {
         let arrival = self.workload.peek();
         if self.rates_stale && self.first.0 > self.now && arrival.is_none_or(|at| at > self.now) {
             self.update_rates();
-            self.first = self.first_done();
         }
         let (done_at, lane) = self.first;
         // At one instant, what ends goes before what arrives.

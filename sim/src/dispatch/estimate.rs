@@ -145,15 +145,17 @@ pub struct Estimate {
 pub(crate) struct Quote {
     pub(crate) job: u32,
     pub(crate) at: Instant,
-    /// Preparation and service alone, ns.
-    pub(crate) time: u64,
+    /// Preparation, and service alone, ns.
+    pub(crate) prepare: u64,
+    pub(crate) alone: u64,
 }
 
 impl Quote {
     pub(crate) const NONE: Self = Self {
         job: u32::MAX,
         at: Instant::NEVER,
-        time: 0,
+        prepare: 0,
+        alone: 0,
     };
 }
 
@@ -307,28 +309,34 @@ impl State<'_> {
 
     /// Expected preparation and service of a request on a lane alone, ns.
     pub(crate) fn bound_time(&self, job_id: JobId, lane: LaneId) -> (u64, u64) {
+        let quote = self.quotes[lane.0 as usize].get();
+        if quote.job == job_id.0 && quote.at == self.now {
+            return (quote.prepare, quote.alone);
+        }
         let job = self.job(job_id);
         let engine = self.world.engine_of(lane);
-        match job.class {
+        let (prepare, alone) = match job.class {
             Class::Query => {
                 let version = self.version_for(job);
-                let prepare = self.preparation_time(job, version, engine);
                 let context = self.context_tokens(job.stream, version) as u32;
-                (
-                    prepare,
-                    self.service(engine, job.prompt, job.predicted, context)
-                        .alone,
-                )
+                let service = self.service(engine, job.prompt, job.predicted, context);
+                (self.preparation_time(job, version, engine), service.alone)
             }
             Class::Frame | Class::Join => {
                 let graph = &self.world.frame_graph;
+                let ingest = graph.stages[graph.bound_at as usize];
                 let prepare = self.plan(job.stream, job.version - 1, engine).1;
-                (
-                    prepare,
-                    self.stage_time(job_id, graph.stages[graph.bound_at as usize], lane),
-                )
+                (prepare, self.stage_time(job_id, ingest, lane))
             }
-        }
+        };
+        let (job, at) = (job_id.0, self.now);
+        self.quotes[lane.0 as usize].set(Quote {
+            job,
+            at,
+            prepare,
+            alone,
+        });
+        (prepare, alone)
     }
 
     fn preparation_time(&self, job: &super::state::Job, version: u32, engine: EngineId) -> u64 {
@@ -408,18 +416,7 @@ impl State<'_> {
 
     /// Everything that the state-aware score adds up.
     pub(crate) fn estimate(&self, job_id: JobId, lane: LaneId, now: Instant) -> Estimate {
-        let job = self.job(job_id);
-        let engine = self.world.engine_of(lane);
-        let version = self.version_for(job);
-        let context = self.context_tokens(job.stream, version) as u32;
-        let service = self.service(engine, job.prompt, job.predicted, context);
-        let alone = service.alone;
-        let prepare = self.preparation_time(job, version, engine);
-        self.quotes[lane.0 as usize].set(Quote {
-            job: job_id.0,
-            at: now,
-            time: prepare + alone,
-        });
+        let (prepare, alone) = self.bound_time(job_id, lane);
         let wait = self.wait(lane, now, true);
         let estimate = Estimate {
             wait,
@@ -431,6 +428,10 @@ impl State<'_> {
         if self.world.contention_off || self.lanes_busy == 0 {
             return estimate;
         }
+        let job = self.job(job_id);
+        let engine = self.world.engine_of(lane);
+        let context = self.context_tokens(job.stream, self.version_for(job)) as u32;
+        let service = self.service(engine, job.prompt, job.predicted, context);
         if self.lanes.len() <= FEW_LANES {
             self.beside::<FEW_LANES>(lane, &service, estimate, now)
         } else {
@@ -518,10 +519,6 @@ impl State<'_> {
                 self.stage_time(job, graph.stages[position as usize], lane)
             }
             Part::Bound => {
-                let quote = self.quotes[lane.0 as usize].get();
-                if quote.job == job.0 && quote.at == self.now {
-                    return quote.time;
-                }
                 let (prepare, service) = self.bound_time(job, lane);
                 prepare + service
             }

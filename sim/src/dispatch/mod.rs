@@ -24,13 +24,12 @@ use std::collections::VecDeque;
 pub use estimate::Estimate;
 pub(crate) use estimate::{SlowdownMemo, intensity};
 pub use message::{Completion, Effect, Effects, Input, Preparation, Reason, Task};
+pub(crate) use state::lanes_of;
 
 use context::{Resident, StreamState, answer_item, chain, frame_item};
 use estimate::{Quote, Service, ServiceMemo};
 use policy::{Decision, Policy, Request, View};
-use state::{
-    Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND, lanes_of,
-};
+use state::{Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND};
 
 use crate::contention::Load;
 use crate::spec::model::StageKind;
@@ -329,19 +328,21 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// Places every free stage whose predecessors have ended.
+    #[inline]
     fn issue(&mut self, id: JobId, now: Instant) {
         let world = self.state.world;
-        if self.state.job(id).class == Class::Join
-            || (self.state.job(id).class == Class::Frame
-                && !world.modes.context_reuse
-                && !world.modes.embedding_cache)
-        {
-            return;
-        }
         let graph = self.state.graph(id);
-        if graph.stages.len() as u32 == graph.bound_mask().count_ones() {
-            return;
+        let nothing = match self.state.job(id).class {
+            Class::Query => false,
+            Class::Frame => !world.modes.context_reuse && !world.modes.embedding_cache,
+            Class::Join => true,
+        };
+        if !nothing && graph.stages.len() > graph.bound_mask().count_ones() as usize {
+            self.issue_free(id, graph, now);
         }
+    }
+
+    fn issue_free(&mut self, id: JobId, graph: &Graph, now: Instant) {
         for position in 0..graph.stages.len() as u8 {
             let job = self.state.job(id);
             let bit = 1u32 << position;

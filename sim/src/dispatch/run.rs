@@ -844,32 +844,38 @@ impl State<'_> {
             let stage = graph.stages[position as usize];
             return (job.done & (1 << position) == 0).then_some((Step::Stage(position), stage));
         }
-        let transfer = self.world.transfer;
-        if job.plan.encode > 0
+        let plan = job.plan;
+        if plan.encode | plan.import | plan.rebuild != 0
+            && let Some(next) = self.next_preparation(job.lane, plan)
+        {
+            return Some(next);
+        }
+        // Topological order puts the prefill's position before the decode's.
+        let left = if part == Part::Rebuild {
+            0
+        } else {
+            graph.bound_mask() & !job.done
+        };
+        (left != 0).then(|| {
+            let position = left.trailing_zeros() as u8;
+            (Step::Stage(position), graph.stages[position as usize])
+        })
+    }
+
+    /// The next step of a preparation: encode again, copy, prefill again.
+    fn next_preparation(&self, lane: LaneId, plan: Plan) -> Option<(Step, StageId)> {
+        let engine = self.world.engine_of(lane);
+        if plan.encode > 0
             && let Some(stage) = self.encode_stage()
-            && self
-                .world
-                .costs
-                .get(self.world.engine_of(job.lane), stage)
-                .is_some()
+            && self.world.costs.get(engine, stage).is_some()
         {
             return Some((Step::Encode, stage));
         }
-        if job.plan.import > 0 {
+        let transfer = self.world.transfer;
+        if plan.import > 0 {
             return Some((Step::Import, transfer.import));
         }
-        if job.plan.rebuild > 0 {
-            return Some((Step::Reconstruct, transfer.reconstruct));
-        }
-        if part == Part::Rebuild {
-            return None;
-        }
-        for position in [graph.bound_at, graph.bound_end] {
-            if job.done & (1 << position) == 0 {
-                return Some((Step::Stage(position), graph.stages[position as usize]));
-            }
-        }
-        None
+        (plan.rebuild > 0).then_some((Step::Reconstruct, transfer.reconstruct))
     }
 
     /// Whether every stage of a query has ended.

@@ -48,7 +48,6 @@ pub struct Metrics<'w> {
     stage: [u8; LANES_MAX],
     busy: [u64; LANES_MAX],
     busy_by_stage: Vec<[u64; STAGES_MAX]>,
-    stages_run: Vec<[u64; STAGES_MAX]>,
     bytes: u64,
     nanojoules: u64,
     frame_arrivals: Vec<std::collections::VecDeque<Instant>>,
@@ -99,7 +98,6 @@ impl<'w> Metrics<'w> {
             stage: [0; LANES_MAX],
             busy: [0; LANES_MAX],
             busy_by_stage: vec![[0; STAGES_MAX]; world.engines.len()],
-            stages_run: vec![[0; STAGES_MAX]; world.engines.len()],
             bytes: 0,
             nanojoules: 0,
             frame_arrivals: vec![std::collections::VecDeque::new(); world.streams.len()],
@@ -136,7 +134,7 @@ impl<'w> Metrics<'w> {
         self.preparations = [0; 4];
         self.since = [Instant::NEVER; LANES_MAX];
         self.busy = [0; LANES_MAX];
-        for row in self.busy_by_stage.iter_mut().chain(&mut self.stages_run) {
+        for row in &mut self.busy_by_stage {
             row.fill(0);
         }
         (self.bytes, self.nanojoules, self.in_system, self.events) = (0, 0, 0, 0);
@@ -231,8 +229,6 @@ impl Sink for Metrics<'_> {
             Effect::Start { lane, task } => {
                 self.since[lane.0 as usize] = now;
                 self.stage[lane.0 as usize] = task.stage.0;
-                let engine = self.world.lanes[lane.0 as usize].engine.0 as usize;
-                self.stages_run[engine][task.stage.0 as usize] += 1;
             }
             Effect::Publish { stream, ticket, .. } => {
                 if ticket.is_some()

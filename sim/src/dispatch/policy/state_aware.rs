@@ -19,28 +19,50 @@ impl StateAware {
         Self { terms }
     }
 
+    /// The score as far as a lane's own work goes: with S, a lower bound of it.
     fn score(&self, view: &View<'_>, request: Request, lane: LaneId) -> u64 {
+        let wait = view.wait(lane).0;
+        if self.terms == Terms::W {
+            return wait;
+        }
+        let (prepare, alone) = view.state.bound_time(request.0, lane);
+        let prepared = wait.saturating_add(prepare);
         match self.terms {
-            Terms::W => view.wait(lane).0,
-            Terms::Wp => {
-                let (prepare, _) = view.state.bound_time(request.0, lane);
-                view.wait(lane).0.saturating_add(prepare)
-            }
-            Terms::Wps => {
-                let e = view.estimate(request, lane);
-                e.wait
-                    .saturating_add(e.prepare)
-                    .saturating_add(e.beside)
-                    .saturating_add(e.harm)
-            }
+            Terms::W | Terms::Wp => prepared,
+            Terms::Wps => prepared.saturating_add(alone),
         }
     }
 }
 
 impl Policy for StateAware {
     fn place(&mut self, view: &View<'_>, request: Request) -> Decision {
-        view.answer_lanes()
-            .min_by_key(|&lane| self.score(view, request, lane))
-            .map_or(Decision::Wait, Decision::Place)
+        if self.terms != Terms::Wps {
+            return view
+                .answer_lanes()
+                .min_by_key(|&lane| self.score(view, request, lane))
+                .map_or(Decision::Wait, Decision::Place);
+        }
+        // Co-running never makes a score smaller, so a lane whose bound does not beat the best so far
+        // needs no look at what runs beside it. The likely winner goes first.
+        let bound = |lane: LaneId| (self.score(view, request, lane), lane);
+        let Some(first) = view.answer_lanes().map(bound).min() else {
+            return Decision::Wait;
+        };
+        let mut best = (full_score(view, request, first.1), first.1);
+        for lane in view.answer_lanes() {
+            if lane != first.1 && bound(lane) < best {
+                best = best.min((full_score(view, request, lane), lane));
+            }
+        }
+        Decision::Place(best.1)
     }
+}
+
+/// The finish time under the slowdown that the request would see, and the delay that it would cause.
+fn full_score(view: &View<'_>, request: Request, lane: LaneId) -> u64 {
+    let e = view.estimate(request, lane);
+    e.wait
+        .saturating_add(e.prepare)
+        .saturating_add(e.beside)
+        .saturating_add(e.harm)
 }
