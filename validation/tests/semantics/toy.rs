@@ -230,6 +230,7 @@ fn ms(at: Instant) -> String {
 /// A run as text. A line for each
 /// - task when it ends: `start-end lane stage size@context`, for an import also `<source`;
 /// - binding, publication, eviction: `time bind q0 v1`, `time publish v1 tokens`, `time evict a tokens`;
+/// - failure: `time fail lane`;
 /// - answer: `time answer q0 v1 preparation first time`; refusal: `time refuse q0 reason`.
 ///
 /// With several streams, the stream's name goes before the number: `cam/q0`, `cam/v1`.
@@ -269,6 +270,10 @@ pub(crate) fn timeline(world: &World, trace: &Recorder) -> Vec<String> {
                     _ = write!(line, " <{}", world.engines[task.source.0 as usize].name);
                 }
                 lines.push(line);
+            }
+            Record::Input(Input::Fail { lane }) => {
+                running[lane.0 as usize] = None;
+                lines.push(format!("{time} fail {}", world.lanes[lane.0 as usize].name));
             }
             Record::Input(_) | Record::Effect(Effect::Abandon { .. }) => {}
             Record::Effect(Effect::Bind {
