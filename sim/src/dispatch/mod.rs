@@ -337,11 +337,13 @@ impl<'w> Dispatcher<'w> {
             Class::Frame => !world.modes.context_reuse && !world.modes.embedding_cache,
             Class::Join => true,
         };
-        if !nothing && graph.stages.len() > graph.bound_mask().count_ones() as usize {
+        if !nothing && graph.stages.len() > 1 + usize::from(graph.bound_at != graph.bound_end) {
             self.issue_free(id, graph, now);
         }
     }
 
+    /// Apart from [`Self::issue`], which most models end at: their queries have no free stage.
+    #[inline(never)]
     fn issue_free(&mut self, id: JobId, graph: &Graph, now: Instant) {
         for position in 0..graph.stages.len() as u8 {
             let job = self.state.job(id);

@@ -863,6 +863,7 @@ impl State<'_> {
     }
 
     /// The next step of a preparation: encode again, copy, prefill again.
+    #[inline(never)]
     fn next_preparation(&self, lane: LaneId, plan: Plan) -> Option<(Step, StageId)> {
         let engine = self.world.engine_of(lane);
         if plan.encode > 0
