@@ -2,4 +2,5 @@
 
 pub mod folder;
 pub mod inline;
+pub mod oracles;
 pub mod published;

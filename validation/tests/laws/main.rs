@@ -8,6 +8,7 @@ mod offline;
 mod play;
 mod random;
 mod scenario;
+mod text;
 mod twins;
 
 use proptest::test_runner::{Config, RngSeed};

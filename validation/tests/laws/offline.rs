@@ -123,7 +123,8 @@ impl<'t> Offline<'t> {
     }
 }
 
-fn near(what: &str, got: f64, want: f64) {
+fn near(what: &str, got: impl Into<Option<f64>>, want: f64) {
+    let got = got.into().unwrap_or(f64::NAN);
     let tolerance = 1e-9 * want.abs().max(1e-6);
     assert!(
         (got - want).abs() <= tolerance,
@@ -140,19 +141,15 @@ fn latency(what: &str, got: sim::metrics::Latency, mut want: Vec<u64>) {
     };
     let secs = |ns: f64| ns / 1e9;
     let sum: u64 = want.iter().sum();
-    near(
-        what,
-        got.mean.unwrap(),
-        secs(sum as f64 / want.len() as f64),
-    );
-    near(what, got.max.unwrap(), secs(max as f64));
+    near(what, got.mean, secs(sum as f64 / want.len() as f64));
+    near(what, got.max, secs(max as f64));
     for (got, q) in [(got.p50, 0.5), (got.p95, 0.95), (got.p99, 0.99)] {
         // Nearest rank, by counting: the least value that at least a share q does not exceed.
         let rank = want.iter().position(|&value| {
             let below = want.iter().filter(|&&other| other <= value).count();
             below as f64 >= q * want.len() as f64
         });
-        near(what, got.unwrap(), secs(want[rank.unwrap()] as f64));
+        near(what, got, secs(want[rank.expect("is there")] as f64));
     }
 }
 
@@ -273,7 +270,8 @@ fn shares(offline: &Offline<'_>, summary: &Summary) {
         assert!((summary.mean_bandwidth_gbps - rate).abs() <= 1e-6 * rate + 1e-6);
     }
     let energy = run.as_secs_f64() * world.power.expect("has power").base_w + idle + joules;
-    assert!((summary.energy_j.unwrap() - energy).abs() <= 1e-6 * energy + 1e-6);
+    let reported = summary.energy_j.expect("has power");
+    assert!((reported - energy).abs() <= 1e-6 * energy + 1e-6);
 }
 
 proptest! {

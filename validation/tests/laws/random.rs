@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use sim::dispatch::{Dispatcher, Effect, Input, Reason, Task};
 use sim::spec::model::StageKind;
+use sim::spec::scenario::Policy;
 use sim::time::Instant;
 use sim::trace::{Record, Recorder, replay};
 use sim::world::{LaneId, StreamId, World};
@@ -121,7 +122,7 @@ fn modes_hold(world: &World, trace: &Recorder, tasks: &[Ran]) {
             }
         }
     }
-    let serial = matches!(world.policy, sim::spec::scenario::Policy::Serial {});
+    let serial = matches!(world.policy, Policy::Serial);
     for (index, a) in tasks.iter().enumerate() {
         for b in &tasks[..index] {
             if !overlap((a.from, a.to), (b.from, b.to)) {

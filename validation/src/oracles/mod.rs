@@ -1,0 +1,105 @@
+//! Analytic oracles: queues whose mean is known in closed form, built as worlds and simulated.
+//!
+//! A request's service is its prefill of one token and its decode of the rest, at the same time a token:
+//! the number of tokens times that. So the service time has the distribution of the answer's length,
+//! in steps of a thousandth of its mean, and contention, memory and contexts play no part unless the
+//! oracle says so.
+//!
+//! | oracle | mean | from |
+//! | --- | --- | --- |
+//! | M/M/1, M/D/1, M/G/1 | wait λE\[S²\]/2(1−ρ) | Pollaczek 1930, Khinchine 1932 |
+//! | M/M/2 | wait C(2, λ/μ)/(2μ−λ) | Erlang 1917 |
+//! | M/G/1-PS | response E\[S\]/(1−ρ), whatever the distribution | Sakata, Noguchi, Oizumi 1971 |
+//! | closed | response by exact mean value analysis | Reiser, Lavenberg 1980 |
+//! | Little | requests in the system = rate × response, on every path | Little 1961 |
+//!
+//! The mean of independent replications is compared through its interval at 99 %: of a hundred seeds
+//! one is expected to fall outside. The seeds here are fixed, and none does.
+
+mod play;
+mod theory;
+mod worlds;
+
+use sim::world::World;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+pub use worlds::{all, closed, little, m_d_1, m_g_1, m_g_1_ps, m_m_1, m_m_2};
+
+/// A queue with its closed form.
+#[derive(Debug)]
+pub struct Oracle {
+    /// Name, with its parameters.
+    pub name: String,
+    /// Who gave the closed form.
+    pub source: &'static str,
+    /// What the closed form says, s (requests for Little's law).
+    pub theory: f64,
+    world: World,
+    measure: Measure,
+}
+
+/// What of a run is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    /// Mean time from arrival to the first stage.
+    Wait,
+    /// Mean time from arrival to the last token.
+    Response,
+    /// Mean number in the system less rate × response, over the number.
+    LittleGap,
+}
+
+/// A closed form against its simulation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Name of the oracle.
+    pub name: String,
+    /// Who gave the closed form.
+    pub source: &'static str,
+    /// What the closed form says.
+    pub theory: f64,
+    /// Mean of the replications.
+    pub mean: f64,
+    /// Half the width of the 99 % interval of the mean (Student's t).
+    pub half_width_99: f64,
+    /// Independent replications.
+    pub replications: u32,
+    /// Whether the theory lies within the interval.
+    pub inside: bool,
+}
+
+impl Oracle {
+    /// Simulates so many independent replications, at least two, and compares.
+    ///
+    /// # Panics
+    ///
+    /// With fewer than two replications, which have no interval.
+    pub fn check(&self, replications: u32) -> Outcome {
+        assert!(replications >= 2, "an interval needs two replications");
+        let values = play::measure(&self.world, self.measure, replications);
+        let count = f64::from(replications);
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let half_width = quantile_995(count - 1.0) * (variance / count).sqrt();
+        // A law of every path has no spread but rounding.
+        let half_width = if self.measure == Measure::LittleGap {
+            half_width.max(1e-9)
+        } else {
+            half_width
+        };
+        Outcome {
+            name: self.name.clone(),
+            source: self.source,
+            theory: self.theory,
+            mean,
+            half_width_99: half_width,
+            replications,
+            inside: (mean - self.theory).abs() <= half_width,
+        }
+    }
+}
+
+/// The 99.5 % quantile of Student's t.
+fn quantile_995(freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.995))
+}

@@ -1,0 +1,65 @@
+//! The queues, simulated.
+
+use sim::dispatch::{Effect, Input};
+use sim::drive::Sink;
+use sim::simulation::Simulation;
+use sim::time::Instant;
+use sim::world::World;
+
+use super::Measure;
+
+/// The measure in each of so many replications.
+pub(super) fn measure(world: &World, measure: Measure, replications: u32) -> Vec<f64> {
+    let mut simulation = Simulation::new(world);
+    let mut values = Vec::with_capacity(replications as usize);
+    for run in 0..replications {
+        let mut crowd = Crowd::default();
+        let metrics = simulation.run_into(run, &mut crowd);
+        let value = match measure {
+            Measure::Wait => metrics.queueing.mean_s(),
+            Measure::Response => metrics.completion.mean_s(),
+            Measure::LittleGap => Some(crowd.gap()),
+        };
+        values.push(value.unwrap_or(f64::NAN));
+    }
+    values
+}
+
+/// The number of requests in the system, integrated over time, and their responses, added up.
+#[derive(Debug, Default)]
+struct Crowd {
+    at: Instant,
+    count: u32,
+    /// Request-nanoseconds by the two ways of counting.
+    area: u128,
+    responses: u128,
+}
+
+impl Crowd {
+    /// Mean number in the system less rate × mean response, over the mean number: the length of the
+    /// run cancels out.
+    fn gap(&self) -> f64 {
+        (self.area as f64 - self.responses as f64) / self.area.max(1) as f64
+    }
+
+    fn changes(&mut self, now: Instant, by: i32) {
+        self.area += u128::from(self.count) * u128::from(now.saturating_since(self.at).0);
+        self.at = now;
+        self.count = self.count.saturating_add_signed(by);
+    }
+}
+
+impl Sink for Crowd {
+    fn input(&mut self, now: Instant, input: &Input) {
+        if matches!(input, Input::Query { .. }) {
+            self.changes(now, 1);
+        }
+    }
+
+    fn effect(&mut self, now: Instant, effect: &Effect) {
+        if let Effect::Complete(done) = effect {
+            self.changes(now, -1);
+            self.responses += u128::from(now.saturating_since(done.arrived).0);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The queues as worlds.
+
+use std::fmt::Write as _;
+
+use super::theory::{
+    Moments, closed_response, erlang_wait, pollaczek_khinchine, processor_sharing,
+};
+use super::{Measure, Oracle};
+use crate::inline::Inline;
+
+/// Mean answer, tokens: the step of a service time is this part of its mean.
+const TOKENS: u32 = 1000;
+/// Mean service time alone, s.
+const SERVICE_S: f64 = 1.0;
+/// Streaming rate of the SoC, bytes/s.
+const PORT: f64 = 1e9;
+
+/// Every oracle, at the utilisations at which they are tested.
+pub fn all() -> Vec<Oracle> {
+    let mut list = Vec::new();
+    for utilisation in [0.5, 0.8] {
+        list.push(m_m_1(utilisation));
+        list.push(m_d_1(utilisation));
+        list.push(m_g_1(utilisation));
+        list.push(m_m_2(utilisation));
+    }
+    list.push(m_g_1_ps(0.5));
+    list.push(closed(5, 4.0));
+    list.push(little(0.8));
+    list
+}
+
+/// Exponential gaps and services, one lane. (The answer's length is geometric, whose second moment is
+/// 1 part in 2000 less than the exponential's.)
+pub fn m_m_1(utilisation: f64) -> Oracle {
+    let rate = utilisation / SERVICE_S;
+    Oracle {
+        name: format!("M/M/1 wait, utilisation {utilisation}"),
+        source: "Pollaczek 1930, Khinchine 1932",
+        theory: pollaczek_khinchine(rate, Moments::exponential(SERVICE_S)),
+        world: Bench::open(rate, Answers::Exponential).world(),
+        measure: Measure::Wait,
+    }
+}
+
+/// Constant services.
+pub fn m_d_1(utilisation: f64) -> Oracle {
+    let rate = utilisation / SERVICE_S;
+    Oracle {
+        name: format!("M/D/1 wait, utilisation {utilisation}"),
+        source: "Pollaczek 1930, Khinchine 1932",
+        theory: pollaczek_khinchine(rate, Moments::constant(SERVICE_S)),
+        world: Bench::open(rate, Answers::Constant).world(),
+        measure: Measure::Wait,
+    }
+}
+
+/// Services of high variance: four short ones to one long one.
+pub fn m_g_1(utilisation: f64) -> Oracle {
+    let rate = utilisation / SERVICE_S;
+    let seconds = MIXED.map(|tokens| f64::from(tokens) / f64::from(TOKENS) * SERVICE_S);
+    Oracle {
+        name: format!("M/G/1 wait, utilisation {utilisation}"),
+        source: "Pollaczek 1930, Khinchine 1932",
+        theory: pollaczek_khinchine(rate, Moments::listed(&seconds)),
+        world: Bench::open(rate, Answers::Mixed).world(),
+        measure: Measure::Wait,
+    }
+}
+
+/// Two interchangeable lanes behind one queue, which the policy `idle_first` keeps in order.
+pub fn m_m_2(utilisation: f64) -> Oracle {
+    let rate = 2.0 * utilisation / SERVICE_S;
+    let bench = Bench {
+        lanes: 2,
+        ..Bench::open(rate, Answers::Exponential)
+    };
+    Oracle {
+        name: format!("M/M/2 wait, utilisation {utilisation}"),
+        source: "Erlang 1917",
+        theory: erlang_wait(rate, SERVICE_S, 2),
+        world: bench.world(),
+        measure: Measure::Wait,
+    }
+}
+
+/// Lanes that share the bandwidth: n requests at once take n times as long each. Sixteen lanes, so
+/// that hardly a request in 10⁵ waits for one at utilisation 0.5.
+pub fn m_g_1_ps(utilisation: f64) -> Oracle {
+    let rate = utilisation / SERVICE_S;
+    let bench = Bench {
+        lanes: 16,
+        shared: true,
+        ..Bench::open(rate, Answers::Mixed)
+    };
+    Oracle {
+        name: format!("M/G/1-PS response, utilisation {utilisation}"),
+        source: "Sakata, Noguchi, Oizumi 1971",
+        theory: processor_sharing(rate, SERVICE_S),
+        world: bench.world(),
+        measure: Measure::Response,
+    }
+}
+
+/// Users who think and ask again, one lane.
+pub fn closed(users: u32, think_s: f64) -> Oracle {
+    let bench = Bench {
+        arrivals: format!(
+            "closed_loop = {{ users = {users}, think_s = {think_s:?}, exponential = true }}"
+        ),
+        ..Bench::open(1.0, Answers::Exponential)
+    };
+    Oracle {
+        name: format!("closed, {users} users who think {think_s} s, response"),
+        source: "Reiser, Lavenberg 1980",
+        theory: closed_response(users, think_s, SERVICE_S),
+        world: bench.world(),
+        measure: Measure::Response,
+    }
+}
+
+/// The number in the system over time against rate × response, both from the trace: equal on every
+/// path.
+pub fn little(utilisation: f64) -> Oracle {
+    Oracle {
+        name: format!("Little's law, utilisation {utilisation}"),
+        source: "Little 1961",
+        theory: 0.0,
+        world: Bench::open(utilisation / SERVICE_S, Answers::Mixed).world(),
+        measure: Measure::LittleGap,
+    }
+}
+
+/// Lengths of mean [`TOKENS`]: squared coefficient of variation 2.25.
+const MIXED: [u32; 5] = [250, 250, 250, 250, 4000];
+
+#[derive(Clone, Copy, Debug)]
+enum Answers {
+    Exponential,
+    Constant,
+    Mixed,
+}
+
+/// Parameters of a queue.
+#[derive(Clone, Debug)]
+struct Bench {
+    arrivals: String,
+    answers: Answers,
+    lanes: u32,
+    /// Whether lanes share the bandwidth, else they do not slow each other.
+    shared: bool,
+}
+
+impl Bench {
+    fn open(rate: f64, answers: Answers) -> Self {
+        Self {
+            arrivals: format!("poisson = {{ rate_hz = {rate:?} }}"),
+            answers,
+            lanes: 1,
+            shared: false,
+        }
+    }
+
+    fn world(&self) -> sim::world::World {
+        let step = SERVICE_S / f64::from(TOKENS);
+        // Alone, a stage streams at the port's rate all the time.
+        let bytes = step * PORT;
+        let mut lanes = String::new();
+        for lane in 0..self.lanes {
+            _ = write!(lanes, "[lanes.l{lane}]\nengine = 'e'\n");
+        }
+        let soc = format!(
+            "name = 'queue'\norigin = 'o'\n[memory]\ncapacity_bytes = 1e9\nreserved_bytes = 0\n\
+             bandwidth_gbps = {gbps:?}\n[cpu]\ncores = 1\n\
+             [engines.e]\nkind = 'gpu'\nport_gbps = {gbps:?}\nweight = 1.0\n{lanes}\
+             [origins.o]\nkind = 'assumed'\nnote = 'a closed form'\n",
+            gbps = PORT / 1e9,
+        );
+        let model = "name = 'queue'\norigin = 'o'\nweights_bytes = 1\nkv_bytes_per_token = 1\n\
+             visual_tokens_per_frame = 1\nmax_context_tokens = 1000000\n\
+             [[frame_stages]]\nname = 'ingest'\nkind = 'ingest'\n\
+             [[query_stages]]\nname = 'prefill'\nkind = 'query_prefill'\n\
+             [[query_stages]]\nname = 'decode'\nkind = 'decode'\nafter = ['prefill']\n\
+             [origins.o]\nkind = 'assumed'\nnote = 'a closed form'\n";
+        let costs = format!(
+            "soc = 'toy'\nmodel = 'vlm'\norigin = 'o'\n[engines.e.stages]\n\
+             prefill = {{ per_token_s = {step:?}, bytes_per_token = {bytes:?} }}\n\
+             decode = {{ per_token_s = {step:?}, bytes_per_token = {bytes:?} }}\n\
+             [origins.o]\nkind = 'assumed'\nnote = 'a closed form'\n",
+        );
+        let answers = match self.answers {
+            // The longest answer is one in 10¹⁷.
+            Answers::Exponential => format!(
+                "{{ geometric = {{ mean = {TOKENS}.0 }} }}, max_output_tokens = {}",
+                40 * TOKENS
+            ),
+            Answers::Constant => TOKENS.to_string(),
+            Answers::Mixed => format!("{{ empirical = {{ tokens = {MIXED:?} }} }}"),
+        };
+        let contention = if self.shared { "water_filling" } else { "none" };
+        // The warm-up is several times the longest relaxation, 90 s for M/M/1 at 0.8.
+        let scenario = format!(
+            "title = 'queue'\nsoc = 'toy'\nmodel = 'vlm'\npolicy = 'idle_first'\n\
+             contention = '{contention}'\n[run]\nhorizon_s = 20000.0\nwarm_up_s = 500.0\n\
+             [[streams]]\nname = 'q'\n\
+             queries = {{ arrivals = {{ {} }}, prompt_tokens = 1, output_tokens = {answers} }}\n",
+            self.arrivals,
+        );
+        let files = Inline {
+            soc,
+            model: model.to_owned(),
+            costs,
+            files: Vec::new(),
+        };
+        match files.world(&scenario) {
+            Ok(world) => world,
+            Err(faults) => unreachable!("a queue is a good scenario: {faults}"),
+        }
+    }
+}

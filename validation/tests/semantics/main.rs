@@ -1,0 +1,9 @@
+//! The semantics that must hold, each on a timeline worked out by hand.
+//!
+//! Every file says which line to break to see its tests fail.
+
+mod memory;
+mod modes;
+mod toy;
+mod versions;
+mod work;
