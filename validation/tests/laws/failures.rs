@@ -10,7 +10,7 @@ use crate::play::{Failing, checked_with};
 use crate::scenario::scenario;
 
 proptest! {
-    #![proptest_config(config(300))]
+    #![proptest_config(config(2000))]
 
     #[test]
     fn failing_lanes_leave_nothing_behind(

@@ -275,7 +275,7 @@ fn shares(offline: &Offline<'_>, summary: &Summary) {
 }
 
 proptest! {
-    #![proptest_config(config(150))]
+    #![proptest_config(config(500))]
 
     #[test]
     fn metrics_are_those_of_the_trace(scenario in scenario()) {

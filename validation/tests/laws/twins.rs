@@ -52,7 +52,7 @@ fn arrivals(world: &World, name: &str) -> Vec<(Instant, Input)> {
 }
 
 proptest! {
-    #![proptest_config(config(60))]
+    #![proptest_config(config(200))]
 
     /// Same scenario, profile and seed: the same bytes, on one thread or several, and whatever ran
     /// before in the same memory.
