@@ -414,15 +414,15 @@ impl<'w> Soc<'w> {
     /// Recomputes the rates of all running stages as of `now`.
     fn update_rates(&mut self) {
         self.rates_stale = false;
-        match self.active.count_ones() {
-            0 => {}
-            1 if self.world.memory.background_bandwidth == 0.0 => {
-                let lane = self.active.trailing_zeros() as usize;
-                let oversubscribed = self.oversubscribed();
-                self.set_rate(lane, 1.0, oversubscribed, false);
-            }
-            2..=4 => self.update_rates_of::<FEW_LANES>(),
-            _ => self.update_rates_of::<LANES_MAX>(),
+        let several = self.active & self.active.wrapping_sub(1) != 0;
+        if several && self.lanes.len() <= FEW_LANES {
+            self.update_rates_of::<FEW_LANES>();
+        } else if several || self.world.memory.background_bandwidth > 0.0 {
+            self.update_rates_of::<LANES_MAX>();
+        } else if self.active != 0 {
+            let lane = self.active.trailing_zeros() as usize;
+            let oversubscribed = self.oversubscribed();
+            self.set_rate(lane, 1.0, oversubscribed, false);
         }
         self.first = self.first_end();
     }
@@ -434,6 +434,9 @@ impl<'w> Soc<'w> {
         for lane in lanes_of(self.active) {
             ids[count] = lane.0;
             count += 1;
+        }
+        if count == 0 {
+            return;
         }
         let mut slowdowns = [1.0; N];
         self.contend::<N>(&ids[..count], &mut slowdowns);

@@ -13,9 +13,11 @@ mod audit;
 mod context;
 mod estimate;
 mod fail;
+mod frames;
 mod message;
 pub mod policy;
 mod run;
+mod start;
 mod state;
 
 use std::cell::Cell;
@@ -239,55 +241,6 @@ impl<'w> Dispatcher<'w> {
         }
     }
 
-    fn on_frame(
-        &mut self,
-        now: Instant,
-        ticket: u32,
-        stream_id: StreamId,
-        index: u32,
-        tokens: u32,
-        effects: &mut Effects,
-    ) {
-        let world = self.state.world;
-        let refuse = |reason| Effect::Refuse {
-            ticket,
-            stream: stream_id,
-            index,
-            query: false,
-            arrived: now,
-            reason,
-        };
-        let stream = self.state.stream(stream_id);
-        let context = stream.tokens_with(tokens, world.keep);
-        // A window slides only after the ingest: for a moment it holds one frame more.
-        let held = stream.tokens(stream.accepted, world.keep) + u64::from(tokens);
-        if stream.pending_frames >= world.max_pending_frames {
-            return effects.push(refuse(Reason::FramesPending));
-        }
-        if context > world.model.max_context_tokens.into() {
-            return effects.push(refuse(Reason::ContextTooLong));
-        }
-        if !self.stages_have_lanes(Class::Frame, 0) {
-            return effects.push(refuse(Reason::EngineFailed));
-        }
-        if world.modes.context_reuse && !self.ever_fits(self.state.ingest_lanes, held) {
-            return effects.push(refuse(Reason::NeverFits));
-        }
-        let stream = self.state.stream_mut(stream_id);
-        let version = stream.accept(Some(now), tokens, frame_item(index, tokens), world.keep);
-        stream.frames += 1;
-        stream.pending_frames += 1;
-        let job = self.state.insert(Job {
-            ticket,
-            version,
-            tokens,
-            ..blank(Class::Frame, stream_id, index, now)
-        });
-        self.state.stream_mut(stream_id).pending.push_back(job);
-        self.issue(job, now);
-        self.advance_stream(stream_id, now, effects);
-    }
-
     fn on_query(&mut self, now: Instant, mut job: Job, effects: &mut Effects) {
         let world = self.state.world;
         let reason = if self.state.requests >= world.max_requests {
@@ -337,11 +290,13 @@ impl<'w> Dispatcher<'w> {
             Class::Frame => !world.modes.context_reuse && !world.modes.embedding_cache,
             Class::Join => true,
         };
-        if !nothing && graph.stages.len() > graph.bound_mask().count_ones() as usize {
+        if !nothing && graph.stages.len() > 1 + usize::from(graph.bound_at != graph.bound_end) {
             self.issue_free(id, graph, now);
         }
     }
 
+    /// Apart from [`Self::issue`], which most models end at: their queries have no free stage.
+    #[inline(never)]
     fn issue_free(&mut self, id: JobId, graph: &Graph, now: Instant) {
         for position in 0..graph.stages.len() as u8 {
             let job = self.state.job(id);
@@ -495,115 +450,6 @@ impl<'w> Dispatcher<'w> {
                 Decision::WaitAll => return,
             }
         }
-    }
-
-    /// Publishes what is complete, in order, and places the next ingest.
-    fn advance_stream(&mut self, id: StreamId, now: Instant, effects: &mut Effects) {
-        let world = self.state.world;
-        let graph = &world.frame_graph;
-        while let Some(&front) = self.state.stream(id).pending.front() {
-            let job = self.state.job(front);
-            let bound = 1u32 << graph.bound_at;
-            let stages_done = job.class == Class::Join
-                || !world.modes.context_reuse && !world.modes.embedding_cache
-                || graph.after[graph.bound_at as usize] & !job.done == 0;
-            if !stages_done {
-                return;
-            }
-            if world.modes.context_reuse && job.done & bound == 0 {
-                if job.issued & bound == 0 {
-                    let lane = self.policy.ingest(
-                        &View {
-                            state: &self.state,
-                            now,
-                        },
-                        Request(front),
-                    );
-                    let Some(lane) = lane else { return };
-                    self.state.job_mut(front).issued |= bound;
-                    self.enqueue(front, Part::Bound, lane);
-                }
-                return;
-            }
-            self.publish(front, now, effects);
-        }
-    }
-
-    fn publish(&mut self, front: JobId, now: Instant, effects: &mut Effects) {
-        let job = self.state.job(front);
-        let (class, ticket, id, version) = (job.class, job.ticket, job.stream, job.version);
-        self.state.remove(front);
-        let keep = self.state.world.keep;
-        let stream = self.state.stream_mut(id);
-        assert!(
-            version == stream.published + 1,
-            "INV-5: versions are published in order"
-        );
-        stream.pending.pop_front();
-        stream.published = version;
-        if class == Class::Frame {
-            stream.pending_frames -= 1;
-        }
-        effects.push(Effect::Publish {
-            stream: id,
-            version,
-            tokens: stream.tokens(version, keep) as u32,
-            ticket: (class == Class::Frame).then_some(ticket),
-            digest: stream.item(version).digest,
-        });
-        let mut released = std::mem::take(&mut self.ready_scratch);
-        let jobs = &self.state.jobs;
-        self.state.streams[id.0 as usize]
-            .waiting
-            .retain(|&waiting| {
-                let ready = jobs[waiting.0 as usize].version <= version;
-                if ready {
-                    released.push(waiting);
-                }
-                !ready
-            });
-        for waiting in released.drain(..) {
-            self.await_version(waiting, now, effects);
-        }
-        self.ready_scratch = released;
-        if self.state.stream(id).items.len() > PRUNE_EVERY {
-            self.prune(id, effects);
-        }
-    }
-
-    /// Forgets items below every version in use. A resident that lags so far is of no more use.
-    fn prune(&mut self, id: StreamId, effects: &mut Effects) {
-        let stream = self.state.stream(id);
-        let in_use = self
-            .state
-            .jobs
-            .iter()
-            .filter(|job| !job.free && !job.gone && job.stream == id && job.class == Class::Query)
-            .map(|job| {
-                if job.version == UNBOUND {
-                    stream.published
-                } else {
-                    job.version
-                }
-            })
-            .chain([stream.published])
-            .map(|version| stream.item(version).low)
-            .min()
-            .unwrap_or(0);
-        let mut keep_from = in_use;
-        for engine in 0..self.state.world.engines.len() {
-            let engine = EngineId(engine as u8);
-            let resident = *self.state.resident(engine, id);
-            if !resident.present {
-                continue;
-            }
-            if resident.version <= in_use && resident.pins == 0 {
-                self.state.evict(engine, id, effects);
-            } else {
-                keep_from = keep_from.min(resident.low);
-            }
-        }
-        self.state.stream_mut(id).prune(keep_from);
     }
 
     fn refuse_query(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
