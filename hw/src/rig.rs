@@ -665,7 +665,7 @@ impl Executor for Rig<'_> {
             } => {
                 self.over(stream, ticket);
                 if query {
-                    self.workload.answered(stream, now);
+                    self.workload.refused(stream, now);
                 }
             }
             Effect::Abandon { stream, .. } => self.tickets.abandoned(stream),

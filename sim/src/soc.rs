@@ -561,7 +561,7 @@ impl Executor for Soc<'_> {
             } => {
                 self.free.push(*ticket);
                 if *query {
-                    self.workload.answered(*stream, now);
+                    self.workload.refused(*stream, now);
                 }
             }
             Effect::Publish {

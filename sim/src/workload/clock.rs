@@ -203,6 +203,11 @@ impl QueryClock {
         }
     }
 
+    /// Whether the users of a closed loop think at all.
+    pub(super) fn thinks(&self) -> bool {
+        matches!(self.gaps, Gaps::Closed { think_s, .. } if think_s > 0.0)
+    }
+
     /// Users of a closed loop.
     pub(super) fn users(&self) -> Option<u32> {
         match self.gaps {

@@ -214,11 +214,19 @@ impl Workload {
         Some((now, arrival))
     }
 
-    /// Tells that an answer to `stream` is complete, or was refused, at `now`: if its queries form a
-    /// closed loop, the user thinks and then asks again. Call it once per query.
-    ///
-    /// With a think time of zero and neither count nor horizon, a user who is refused at once asks
-    /// for ever at the same instant: scenarios must exclude that.
+    /// Tells that a query of `stream` was refused at `now`: in a closed loop its user thinks and asks
+    /// again, as after an answer. A user who does not think would ask for ever at the same instant: he
+    /// leaves. Call this or [`Self::answered`] once per query.
+    pub fn refused(&mut self, stream: StreamId, now: Instant) {
+        let source = self.closed.get(stream.0 as usize).copied().flatten();
+        let queries = source.map(|source| &self.queries[source as usize - self.frames.len()]);
+        if queries.is_some_and(|queries| queries.clock.thinks()) {
+            self.answered(stream, now);
+        }
+    }
+
+    /// Tells that an answer to `stream` is complete at `now`: if its queries form a closed loop, the
+    /// user thinks and then asks again.
     pub fn answered(&mut self, stream: StreamId, now: Instant) {
         let Some(&Some(source)) = self.closed.get(stream.0 as usize) else {
             return;

@@ -326,3 +326,37 @@ fn frames_that_wait_for_a_request_do_not_keep_it_waiting() {
              54 publish v1 10",
         );
 }
+
+#[test]
+fn a_user_who_is_refused_and_does_not_think_leaves() {
+    // Or he would ask for ever at 0. The other asks again as soon as he is answered.
+    on_a()
+        .table("[limits]\nmax_requests = 1\n[run]\nhorizon_s = 0.03")
+        .queries("cam", "closed_loop = { users = 2, think_s = 0.0 }")
+        .runs_as(
+            "0 bind q0 v0
+             0 refuse q1 queue_full
+             0-2 a prefill 2@0
+             2-22 a decode 2@2
+             22 answer q0 v0 Reuse first 2
+             22 bind q2 v0
+             22-24 a prefill 2@0
+             24-44 a decode 2@2
+             44 answer q2 v0 Reuse first 24",
+        );
+    // Who thinks asks again.
+    on_a()
+        .table("[limits]\nmax_requests = 1\n[run]\nhorizon_s = 0.03")
+        .queries("cam", "closed_loop = { users = 2, think_s = 0.023 }")
+        .runs_as(
+            "0 bind q0 v0
+             0 refuse q1 queue_full
+             0-2 a prefill 2@0
+             2-22 a decode 2@2
+             22 answer q0 v0 Reuse first 2
+             23 bind q2 v0
+             23-25 a prefill 2@0
+             25-45 a decode 2@2
+             45 answer q2 v0 Reuse first 25",
+        );
+}

@@ -181,6 +181,15 @@ impl Toy {
         self
     }
 
+    /// Adds a stream of queries, as in a file.
+    pub(crate) fn queries(mut self, name: &str, arrivals: &str) -> Self {
+        _ = writeln!(
+            self.streams,
+            "[[streams]]\nname = '{name}'\nqueries = {{ arrivals = {{ {arrivals} }}, prompt_tokens = 2, output_tokens = 3 }}"
+        );
+        self
+    }
+
     /// The scenario's text.
     pub(crate) fn text(&self) -> String {
         let Self {
