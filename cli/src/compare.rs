@@ -13,10 +13,9 @@ use sim::workload::seed_matters;
 use sim::world::World;
 
 use crate::failure::{Failure, print, say};
-use crate::options::{Format, Options};
+use crate::options::{Format, Options, with_policy};
 use crate::output::Folder;
 use crate::replicate::Workers;
-use crate::run::bad_policy;
 
 /// Replications where the scenario asks for one: a difference needs an interval.
 const REPLICATIONS: u32 = 10;
@@ -117,7 +116,7 @@ fn worlds(inputs: &Inputs, policies: &[String]) -> Result<Vec<World>, Failure> {
         match text {
             "" => {}
             "all" => sensible(inputs)?.into_iter().for_each(&mut add),
-            _ => add(inputs.with_policy_text(text).map_err(bad_policy)?),
+            _ => add(with_policy(inputs, "--policies", text)?),
         }
     }
     Ok(list)

@@ -7,7 +7,7 @@ use reports::facts::Facts;
 use reports::{json, table};
 
 use crate::failure::{Failure, print, say};
-use crate::options::{Format, Options};
+use crate::options::{Format, Options, with_policy};
 use crate::output::Folder;
 use crate::replicate::Workers;
 
@@ -52,7 +52,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let inputs = options.inputs()?;
     let mut world = match &arguments.policy {
         None => inputs.world().map_err(Failure::Faults)?,
-        Some(text) => inputs.with_policy_text(text).map_err(bad_policy)?,
+        Some(text) => with_policy(&inputs, "--policy", text)?,
     };
     options.apply(&mut world);
     let folder = arguments.out.as_ref();
@@ -76,8 +76,4 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         say(&folder.contents());
     }
     Ok(())
-}
-
-pub(crate) fn bad_policy(message: String) -> Failure {
-    Failure::usage(message, "`crossinfer run --help` lists the policies")
 }
