@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use sim::cost::Noise;
 use sim::load::{Inputs, parse_policy};
+use sim::spec::scenario::LengthPrediction;
+use sim::workload::seed_matters;
 use sim::world::World;
 
 use crate::failure::Failure;
@@ -56,7 +59,7 @@ impl Options {
         self.scenario.to_string_lossy().into_owned()
     }
 
-    /// Puts seed and replications into a world.
+    /// Puts seed and replications into a world. Where nothing is random, one replication is all there is.
     pub(crate) fn apply(&self, world: &mut World) {
         if let Some(seed) = self.seed {
             world.seed = seed;
@@ -64,7 +67,29 @@ impl Options {
         if let Some(replications) = self.replications {
             world.replications = replications.get();
         }
+        if random(world) {
+            return;
+        }
+        let mut warn = |text: &str| {
+            let text = format!("nothing is drawn at random: {text}");
+            world.warnings.push(text);
+        };
+        if self.seed.is_some() {
+            warn("`--seed` has no effect");
+        }
+        if self.replications.is_some_and(|count| count.get() > 1) {
+            warn("`--replications` has no effect, 1 replication is enough");
+        }
+        world.replications = 1;
     }
+}
+
+/// Whether anything differs between replications.
+pub(crate) fn random(world: &World) -> bool {
+    let mut costs = world.costs.rows.iter().flatten().flatten();
+    let noisy = world.noise && costs.any(|costs| costs.noise != Noise::None);
+    let guessed = matches!(world.prediction, LengthPrediction::Noisy { .. });
+    seed_matters(&world.streams, noisy || guessed)
 }
 
 /// Reads a scenario and what it names.

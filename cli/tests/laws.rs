@@ -280,3 +280,29 @@ fn a_file_that_is_not_text_says_where() {
         "{error}"
     );
 }
+
+#[test]
+fn what_is_not_random_runs_once_and_says_so() {
+    let path = study("fixed").join("toy.toml");
+    let text = fs::read_to_string(&path).expect("the file is there");
+    let text = text
+        .replace(
+            "poisson = { rate_hz = 0.2 }",
+            "periodic = { period_s = 5.0 }",
+        )
+        .replace("{ uniform = { low = 8, high = 48 } }", "28");
+    fs::write(&path, text).expect("a file can be written");
+    let name = path.to_str().expect("the path is text");
+    let printed = [["run", "3"], ["compare", "3"]].map(|[command, count]| {
+        crossinfer(&[command, name, "--replications", count, "--seed", "5"])
+    });
+    for output in printed {
+        let text = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(output.status.success(), "{text}");
+        assert!(!text.contains('±'), "{text}");
+        assert!(text.contains("1 replication"), "{text}");
+        assert!(text.contains("`--seed` has no effect"), "{text}");
+        assert!(text.contains("1 replication is enough"), "{text}");
+    }
+}
