@@ -139,7 +139,7 @@ fn a_folder_with_other_files_is_left_alone() {
     fs::write(out.join("summary.json"), "old").expect("a file can be written");
     let refused = crossinfer(&["run", "toy.toml", "--out", path]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("which crossinfer did not write"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`summary.json`"));
     assert_eq!(
         fs::read_to_string(out.join("summary.json")).ok().as_deref(),
         Some("old")
@@ -279,6 +279,43 @@ fn a_file_that_is_not_text_says_where() {
         error.contains("line 2 has byte 0xe9 at offset 19"),
         "{error}"
     );
+}
+
+#[test]
+fn run_and_compare_share_a_folder() {
+    let out = folder("shared");
+    let path = out.to_str().expect("the path is text");
+    stdout(&["run", "toy.toml", "--out", path, "--trace"]);
+    stdout(&["compare", "toy.toml", "--policies", "serial", "--out", path]);
+    for name in [
+        "summary.json",
+        "requests.csv",
+        "trace.jsonl",
+        "timeline.svg",
+    ] {
+        assert!(out.join(name).is_file(), "{name}");
+    }
+    stdout(&["run", "toy.toml", "--out", path]);
+    assert!(out.join("compare.json").is_file());
+    assert!(!out.join("trace.jsonl").exists());
+}
+
+#[test]
+fn a_users_own_file_is_not_overwritten_for_its_name() {
+    let out = folder("own");
+    let path = out.to_str().expect("the path is text");
+    let mine = out.join("requests.csv");
+    let refused = |cause: &str| {
+        fs::write(&mine, "mine").expect("a file can be written");
+        let output = crossinfer(&["run", "toy.toml", "--out", path]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(cause), "{error}");
+        assert_eq!(fs::read_to_string(&mine).ok().as_deref(), Some("mine"));
+    };
+    refused("holds `requests.csv`, which crossinfer did not write");
+    stdout(&["run", "toy.toml", "--out", path, "--force"]);
+    refused("has changed since crossinfer wrote it");
 }
 
 #[test]
