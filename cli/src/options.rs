@@ -147,7 +147,7 @@ pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let bytes = error.as_bytes();
-        let line = bytes[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = bytes[..at].split(|&byte| byte == b'\n').count();
         format!(
             "is not UTF-8 text: line {line} has byte 0x{:02x} at offset {at} of the file",
             bytes[at]
