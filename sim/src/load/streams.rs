@@ -351,12 +351,13 @@ impl Reader<'_> {
 
     /// A user who is refused asks again after the think time: next to none would never let time pass.
     fn think(&mut self, place: &Place<'_>, think_s: f64, count: Option<u64>) {
-        if think_s < THINK_MIN_S && count.is_none() {
+        // One who does not think at all leaves when he is refused.
+        if think_s > 0.0 && think_s < THINK_MIN_S && count.is_none() {
             self.faults.push(
                 place
                     .fault(
                         format!("users of stream `{}` who think for {think_s} s", self.name),
-                        format!("must be at least {THINK_MIN_S} s without `count`"),
+                        format!("must be 0 or at least {THINK_MIN_S} s without `count`"),
                     )
                     .help("a user who is refused asks again after it, so that the run might never get on: raise it, or add `count = 100` to the queries"),
             );
