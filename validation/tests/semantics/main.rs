@@ -3,6 +3,7 @@
 //! Every file says which line to break to see its tests fail.
 
 mod memory;
+mod metrics;
 mod modes;
 mod toy;
 mod versions;
