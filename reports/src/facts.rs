@@ -33,6 +33,8 @@ pub struct Facts {
     pub warm_up_s: f64,
     /// Streams with their arrival processes in words.
     pub streams: Vec<(String, Vec<String>)>,
+    /// Longest context of the model, tokens.
+    pub longest_context: u32,
     /// Queries per second that the sources ask on average; absent where users wait for answers.
     pub offered_rps: Option<f64>,
     /// Assumed numbers, with their reasoning.
@@ -88,6 +90,7 @@ impl Facts {
                 .iter()
                 .map(|stream| (stream.name.clone(), describe(stream)))
                 .collect(),
+            longest_context: world.model.max_context_tokens,
             offered_rps: offered_rps(&world.streams, world.horizon),
             assumed: assumed.cloned().collect(),
             numbers: world.provenance.len(),

@@ -95,6 +95,18 @@ impl Replicated {
             .count()
     }
 
+    /// What is overloaded in any replication.
+    pub fn overload(&self) -> Vec<&'static str> {
+        let mut list: Vec<_> = self
+            .summaries
+            .iter()
+            .flat_map(|summary| summary.overload.iter().copied())
+            .collect();
+        list.sort_unstable();
+        list.dedup();
+        list
+    }
+
     /// The verdict that at least half of the replications reach or exceed.
     pub fn verdict(&self) -> LoadVerdict {
         let severity = |verdict: LoadVerdict| match verdict {

@@ -2,7 +2,8 @@
 //!
 //! What a run does not have is `null`, never 0. Each number over replications is
 //! `{"value": mean, "ci95": half-width, "n": replications that have it}`, with `ci95` null for one
-//! replication.
+//! replication. Where the queue grows, latencies are of that finite run: they have no `ci95` either, and
+//! `steady` is false.
 
 use serde_json::{Map, Value, json};
 use sim::dispatch::Reason;
@@ -11,6 +12,7 @@ use sim::metrics::{Latency, LoadVerdict, Summary};
 use crate::facts::Facts;
 use crate::interval::{Estimate, Replicated};
 use crate::metric::COMPARED;
+use crate::warning::{self, frames_refused_for};
 
 /// Version of the fields; it rises when one is renamed, removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -20,7 +22,7 @@ type GetLatency = fn(&Summary) -> &Latency;
 
 /// `summary.json` of one configuration.
 pub fn summary(facts: &Facts, runs: &Replicated) -> Value {
-    let mut object = head("summary", facts, runs.count());
+    let mut object = head("summary", facts, runs.count(), warning::of(facts, runs));
     object.insert("policy".into(), facts.policy.clone().into());
     object.append(&mut measured(runs));
     Value::Object(object)
@@ -29,7 +31,8 @@ pub fn summary(facts: &Facts, runs: &Replicated) -> Value {
 /// `compare.json`: several policies on the same arrivals and lengths. The first is the reference.
 pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> Value {
     let count = policies.first().map_or(0, |(_, runs)| runs.count());
-    let mut object = head("comparison", facts, count);
+    let warnings = warning::of_all(facts, policies);
+    let mut object = head("comparison", facts, count, warnings);
     let reference = policies.first();
     object.insert(
         "reference".into(),
@@ -52,8 +55,15 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> Value {
 
 fn differences(runs: &Replicated, reference: &Replicated) -> Value {
     let mut object = Map::new();
+    let steady = steady(runs) && steady(reference);
     for metric in COMPARED {
-        let value = match runs.difference(reference, metric.get) {
+        let difference = runs.difference(reference, metric.get);
+        let value = match difference {
+            Some(estimate) if metric.steady_only && !steady => json!({
+                "value": estimate.mean,
+                "ci95": null,
+                "excludes_zero": null,
+            }),
             Some(estimate) => json!({
                 "value": estimate.mean,
                 "ci95": estimate.half_width,
@@ -67,7 +77,12 @@ fn differences(runs: &Replicated, reference: &Replicated) -> Value {
 }
 
 /// What was simulated.
-fn head(kind: &str, facts: &Facts, replications: usize) -> Map<String, Value> {
+fn head(
+    kind: &str,
+    facts: &Facts,
+    replications: usize,
+    warnings: Vec<String>,
+) -> Map<String, Value> {
     let streams: Vec<Value> = facts
         .streams
         .iter()
@@ -121,7 +136,7 @@ fn head(kind: &str, facts: &Facts, replications: usize) -> Map<String, Value> {
                 "list": assumed,
             }),
         ),
-        ("warnings", facts.warnings.clone().into()),
+        ("warnings", warnings.into()),
     ])
 }
 
@@ -136,17 +151,22 @@ fn measured(runs: &Replicated) -> Map<String, Value> {
         ("queueing_s", |s| &s.queueing_s),
         ("publication_s", |s| &s.publication_s),
     ];
+    let steady = steady(runs);
     let mut object = object([
         ("load", load(runs)),
+        ("steady", steady.into()),
         ("throughput_rps", number(|s| Some(s.throughput_rps))),
         ("tokens_per_s", number(|s| Some(s.tokens_per_s))),
     ]);
     for (name, get) in latencies {
-        object.insert(name.into(), latency(runs, get));
+        // The time per token does not depend on who waits.
+        object.insert(name.into(), latency(runs, get, steady || name == "tpot_s"));
     }
-    object.insert("frames_behind".into(), number(|s| s.frames_behind));
+    let behind = runs.estimate(|s| s.frames_behind);
+    object.insert("frames_behind".into(), value(of_steady(behind, steady)));
     object.insert("makespan_s".into(), number(|s| Some(s.makespan_s)));
     object.insert("window_s".into(), number(|s| Some(s.window_s)));
+    object.insert("run_s".into(), number(|s| Some(s.run_s)));
     object.insert("busy".into(), busy(runs));
     object.insert("stages_s".into(), stages(runs));
     object.insert(
@@ -172,12 +192,27 @@ fn measured(runs: &Replicated) -> Map<String, Value> {
     object
 }
 
+/// Whether there are steady latencies: the queue does not grow.
+fn steady(runs: &Replicated) -> bool {
+    runs.verdict() != LoadVerdict::Saturated
+}
+
+/// An estimate without its interval where there is nothing steady that it could hold.
+fn of_steady(estimate: Option<Estimate>, steady: bool) -> Option<Estimate> {
+    estimate.map(|estimate| Estimate {
+        half_width: estimate.half_width.filter(|_| steady),
+        ..estimate
+    })
+}
+
 fn load(runs: &Replicated) -> Value {
     json!({
         "verdict": verdict_name(runs.verdict()),
         "saturated_replications": runs.verdicts(LoadVerdict::Saturated),
         "busiest_lane": value(runs.estimate(|s| Some(s.busiest_lane))),
         "saturation_index": value(runs.estimate(|s| s.saturation_index)),
+        "frames_index": value(runs.estimate(|s| s.frames_index)),
+        "overload": runs.overload(),
     })
 }
 
@@ -191,13 +226,15 @@ pub fn verdict_name(verdict: LoadVerdict) -> &'static str {
     }
 }
 
-fn latency(runs: &Replicated, get: GetLatency) -> Value {
+fn latency(runs: &Replicated, get: GetLatency, steady: bool) -> Value {
+    let part =
+        |of: fn(&Latency) -> Option<f64>| value(of_steady(runs.estimate(|s| of(get(s))), steady));
     json!({
-        "mean": value(runs.estimate(|s| get(s).mean)),
-        "p50": value(runs.estimate(|s| get(s).p50)),
-        "p95": value(runs.estimate(|s| get(s).p95)),
-        "p99": value(runs.estimate(|s| get(s).p99)),
-        "max": value(runs.estimate(|s| get(s).max)),
+        "mean": part(|l| l.mean),
+        "p50": part(|l| l.p50),
+        "p95": part(|l| l.p95),
+        "p99": part(|l| l.p99),
+        "max": part(|l| l.max),
         "count": value(runs.estimate(|s| Some(get(s).count as f64))),
     })
 }
@@ -252,6 +289,11 @@ fn counts(runs: &Replicated) -> Value {
         let count = runs.estimate(|s| Some(refused_for(s, reason) as f64));
         refused.insert(reason.name().into(), value(count));
     }
+    let mut frames_refused = Map::new();
+    for reason in Reason::ALL {
+        let count = runs.estimate(|s| Some(frames_refused_for(s, reason) as f64));
+        frames_refused.insert(reason.name().into(), value(count));
+    }
     json!({
         "arrived": number(|s| s.arrived),
         "completed": number(|s| s.completed),
@@ -259,6 +301,7 @@ fn counts(runs: &Replicated) -> Value {
         "refused": refused,
         "frames": number(|s| s.frames),
         "frames_refused": number(|s| s.frames_refused),
+        "frames_refused_by": frames_refused,
         "reuse": number(|s| s.preparations.reuse),
         "import": number(|s| s.preparations.import),
         "reconstruct": number(|s| s.preparations.reconstruct),
@@ -375,6 +418,68 @@ mod tests {
         }
         assert!(document["ttft_s"]["mean"].is_null());
         assert_eq!(document["counts"]["refused"]["queue_full"]["value"], 0.0);
+    }
+
+    fn runs(world: &sim::world::World, replications: u32) -> Replicated {
+        let mut simulation = Simulation::new(world);
+        let summaries = (0..replications).map(|run| {
+            simulation.run(run);
+            simulation.summary()
+        });
+        Replicated {
+            summaries: summaries.collect(),
+        }
+    }
+
+    #[test]
+    fn a_saturated_run_has_values_without_intervals() {
+        let world = toy::world(&toy::scenario(2.0));
+        let facts = Facts::of(&world, "toy.toml");
+        let document = summary(&facts, &runs(&world, 3));
+        assert_eq!(document["load"]["verdict"], "saturated");
+        let overload = document["load"]["overload"].as_array().expect("is a list");
+        assert!(overload.contains(&"queries_wait".into()), "{overload:?}");
+        assert_eq!(document["steady"], false);
+        for key in ["ttft_s", "completion_s", "queueing_s", "staleness_s"] {
+            assert!(document[key]["mean"]["value"].is_f64(), "{key}");
+            assert!(document[key]["mean"]["ci95"].is_null(), "{key}");
+        }
+        assert!(document["tpot_s"]["mean"]["ci95"].is_f64());
+        assert!(document["throughput_rps"]["ci95"].is_f64());
+        let both = [("a".into(), runs(&world, 3)), ("b".into(), runs(&world, 3))];
+        let policies = &comparison(&facts, &both)["policies"];
+        assert_eq!(policies[1]["steady"], false);
+        let difference = &policies[1]["difference"];
+        assert_eq!(
+            difference["ttft_s.mean"],
+            json!({ "value": 0.0, "ci95": null, "excludes_zero": null })
+        );
+        assert_eq!(difference["throughput_rps"]["ci95"], 0.0);
+    }
+
+    #[test]
+    fn a_full_context_is_warned_of() {
+        let text = toy::scenario(0.2).replace("{ window = { frames = 4 } }", "\"all\"");
+        let world = toy::world(&text.replace("rate_hz = 0.5", "rate_hz = 2.0"));
+        let facts = Facts::of(&world, "toy.toml");
+        let runs = runs(&world, 1);
+        let document = summary(&facts, &runs);
+        let refused = &document["counts"]["frames_refused_by"];
+        let count = refused["context_too_long"]["value"]
+            .as_f64()
+            .expect("is there");
+        assert!(count > 0.0, "{refused}");
+        let says = format!(
+            "{count} frames were refused: the context is full (longest context 8192 tokens)"
+        );
+        let warnings = document["warnings"].as_array().expect("is a list");
+        let mut texts = warnings.iter().filter_map(Value::as_str);
+        assert!(texts.any(|text| text.starts_with(&says)), "{warnings:?}");
+        let table = crate::table::run(&facts, &runs);
+        assert!(table.contains("frames were refused: the context is full"));
+        let policies = [("naive".into(), runs)];
+        let document = comparison(&facts, &policies).to_string();
+        assert!(document.contains(&format!("naive: {says}")));
     }
 
     #[test]

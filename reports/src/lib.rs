@@ -15,3 +15,4 @@ pub mod requests;
 pub mod table;
 #[cfg(test)]
 mod toy;
+mod warning;

@@ -125,12 +125,15 @@ impl World {
         self.lanes[lane.0 as usize].engine
     }
 
-    /// Whether every query comes from a user who waits for his answer first.
+    /// Whether there are queries, and all come from users who wait for their answers first.
     pub fn closed_loop(&self) -> bool {
-        self.streams
+        let mut waits = self
+            .streams
             .iter()
             .filter_map(|stream| stream.queries.as_ref())
-            .all(|queries| matches!(queries.arrivals, QueryTimes::ClosedLoop { .. }))
+            .map(|queries| matches!(queries.arrivals, QueryTimes::ClosedLoop { .. }))
+            .peekable();
+        waits.peek().is_some() && waits.all(|waits| waits)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::metric::{
     Better, COMPLETION, Metric, STALENESS, THROUGHPUT, TTFT_MEAN, TTFT_P95, refused,
 };
 use crate::number::{self, ABSENT, short};
+use crate::warning;
 
 /// Marks the best value of a column.
 const BEST: &str = "*";
@@ -52,12 +53,8 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> String {
         "contexts",
         "requests whose context was reused / imported / reconstructed (or both)",
     );
-    let warnings: Vec<String> = facts
-        .warnings
-        .iter()
-        .filter(|warning| !warning.contains("crossinfer check"))
-        .cloned()
-        .collect();
+    let mut warnings = warning::of_all(facts, policies);
+    warnings.retain(|warning| !warning.contains("crossinfer check"));
     layout::warnings(&mut out, &warnings);
     out
 }

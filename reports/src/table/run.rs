@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use sim::dispatch::Reason;
 use sim::metrics::{Latency, LoadVerdict, Summary};
 
 use super::layout::{self, GLUE, LABEL, append, line};
@@ -10,9 +11,12 @@ use crate::interval::{Estimate, Replicated};
 use crate::json::outside;
 use crate::metric::refused;
 use crate::number::{self, ABSENT, bar, bytes, percent, short};
+use crate::warning::{self, frames_refused_for};
 
 /// Busy share from which a lane has nothing left.
 const FULL: f64 = 0.99;
+/// Busy share up to which a lane has room: what keeps the run from being steady is its queue.
+const ROOM: f64 = 0.85;
 /// Width of an engine's bar.
 const BAR: usize = 20;
 
@@ -30,7 +34,7 @@ pub fn run(facts: &Facts, runs: &Replicated) -> String {
     totals(&mut out, runs);
     out.push('\n');
     engines(&mut out, runs);
-    let mut warnings = facts.warnings.clone();
+    let mut warnings = warning::of(facts, runs);
     // The assumed numbers have a line of their own.
     warnings.retain(|warning| !warning.contains("crossinfer check"));
     warnings.extend(from_runs(runs));
@@ -60,17 +64,24 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
             "at the edge: busiest lane {} busy; this run is too short to tell whether its queue grows, and latencies may be of this run only",
             percent(busiest)
         ),
+        LoadVerdict::Near if busiest <= ROOM => format!(
+            "unsettled: the queue rose while queries arrived, though the busiest lane is {} busy; a longer run tells whether it goes on",
+            percent(busiest)
+        ),
         LoadVerdict::Near => format!(
             "near saturation: busiest lane {} busy, {} left; latencies react strongly to load",
             percent(busiest),
             percent(1.0 - busiest)
         ),
         LoadVerdict::Saturated => {
+            let causes = runs.overload();
             let mut text = format!(
-                "SATURATED: the queue grows as long as queries arrive; busiest lane {} busy",
+                "SATURATED: {}; busiest lane {} busy",
+                overload(&causes),
                 percent(busiest)
             );
-            if let Some(offered) = facts.offered_rps.filter(|_| served > 0.0) {
+            let queries = causes.iter().any(|cause| cause.starts_with("queries"));
+            if let Some(offered) = facts.offered_rps.filter(|_| queries && served > 0.0) {
                 _ = write!(
                     text,
                     "; asked {} /s, answered {} /s: {} times what it can serve",
@@ -91,6 +102,24 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
             &format!("the queue grew in {saturated} of {count} replications"),
         );
     }
+}
+
+/// What is overloaded, in words.
+fn overload(causes: &[&str]) -> String {
+    let words: Vec<&str> = [
+        ("queries_wait", "the queue grows as long as queries arrive"),
+        (
+            "queries_refused",
+            "queries are refused because the queue is full",
+        ),
+        ("frames_wait", "frames arrive faster than they are ingested"),
+        ("frames_refused", "frames are refused because too many wait"),
+    ]
+    .into_iter()
+    .filter(|(name, _)| causes.contains(name))
+    .map(|(_, words)| words)
+    .collect();
+    words.join(", ")
 }
 
 fn latencies(out: &mut String, runs: &Replicated) {
@@ -218,7 +247,17 @@ fn answers(runs: &Replicated) -> String {
     }
     parts.push(format!("{} frames", text(|s| s.frames)));
     if any(|s| s.frames_refused) {
-        parts.push(format!("{} frames dropped", text(|s| s.frames_refused)));
+        let why: Vec<String> = Reason::ALL
+            .into_iter()
+            .filter_map(|reason| {
+                let of = |s: &Summary| frames_refused_for(s, reason);
+                let mean = runs.estimate(|s| Some(of(s) as f64));
+                let any = runs.summaries.iter().any(|s| of(s) > 0);
+                any.then(|| format!("{} {}", reason.name(), count(mean)))
+            })
+            .collect();
+        let total = text(|s| s.frames_refused);
+        parts.push(format!("{total} frames dropped ({})", why.join(", ")));
     }
     format!("{}{}", parts.join(", "), per_run(runs))
 }

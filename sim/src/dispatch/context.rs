@@ -18,7 +18,7 @@ pub(crate) struct ContextItem {
     pub(crate) total: u64,
     /// Items up to this one are dropped from this version, but for the sinks.
     pub(crate) low: u32,
-    /// Frames among the items up to this one.
+    /// Frames among the items up to this one (refused ones are in no item).
     pub(crate) frames: u32,
     /// Arrival of the newest frame among them.
     pub(crate) newest_frame: Option<Instant>,
@@ -50,7 +50,7 @@ pub(crate) struct StreamState {
     pub(crate) answering: u32,
     /// Frame stages and rebuilds of this stream that hold a lane.
     pub(crate) ingesting: u32,
-    /// Frames that arrived and were accepted.
+    /// Frames that arrived, refused ones included.
     pub(crate) frames: u32,
     /// Frames accepted but not yet published.
     pub(crate) pending_frames: u32,

@@ -26,6 +26,7 @@ impl Dispatcher<'_> {
             arrived: now,
             reason,
         };
+        self.state.stream_mut(stream_id).frames += 1;
         let stream = self.state.stream(stream_id);
         let context = stream.tokens_with(tokens, world.keep);
         // A window slides only after the ingest: for a moment it holds one frame more.
@@ -44,7 +45,6 @@ impl Dispatcher<'_> {
         }
         let stream = self.state.stream_mut(stream_id);
         let version = stream.accept(Some(now), tokens, frame_item(index, tokens), world.keep);
-        stream.frames += 1;
         stream.pending_frames += 1;
         let job = self.state.insert(Job {
             ticket,

@@ -172,7 +172,8 @@ pub struct Completion {
     pub first_token: Instant,
     /// Arrival of the newest frame that the version holds; `None`: it holds none.
     pub newest_frame: Option<Instant>,
-    /// Frames that had arrived, but which the version lacks, when the answer started.
+    /// Frames that had arrived, but which the version lacks, when the answer started; refused frames
+    /// are among them.
     pub frames_behind: u32,
     /// Whether it ended after its deadline.
     pub late: bool,

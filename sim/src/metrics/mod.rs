@@ -2,9 +2,11 @@
 //! simulated, live and replayed runs.
 //!
 //! Requests that arrive before the warm-up ends are left out of every latency and count. Rates of
-//! answers refer to the time from the end of the warm-up to the last answer; busy times, traffic and
-//! energy to that from the end of the warm-up to the end of the run.
+//! answers refer to the time from the end of the warm-up to the last answer or, if that is later, the
+//! end of asking; busy times, traffic and energy to that from the end of the warm-up to the end of the
+//! run.
 
+mod queue;
 mod sample;
 mod summary;
 
@@ -15,7 +17,9 @@ use crate::dispatch::{Effect, Input, Preparation, Reason};
 use crate::drive::Sink;
 use crate::spec::model::StageKind;
 use crate::time::{Duration, Instant};
-use crate::world::{LANES_MAX, STAGES_MAX, World};
+use crate::workload::QueryTimes;
+use crate::world::{ENGINES_MAX, LANES_MAX, STAGES_MAX, World};
+use queue::Queue;
 
 /// Metrics of a run.
 #[derive(Clone, Debug)]
@@ -41,35 +45,30 @@ pub struct Metrics<'w> {
     late: u64,
     tokens: u64,
     refused: [u64; Reason::ALL.len()],
-    refused_frames: u64,
+    refused_frames: [u64; Reason::ALL.len()],
     evictions: u64,
     preparations: [u64; 4],
     since: [Instant; LANES_MAX],
     stage: [u8; LANES_MAX],
     busy: [u64; LANES_MAX],
     busy_by_stage: Vec<[u64; STAGES_MAX]>,
+    /// Lanes of each engine that run, since when any does, and the time in which any did.
+    running: [u8; ENGINES_MAX],
+    running_since: [Instant; ENGINES_MAX],
+    active: [u64; ENGINES_MAX],
     bytes: u64,
     nanojoules: u64,
     frame_arrivals: Vec<std::collections::VecDeque<Instant>>,
-    in_system: u64,
-    crowd: Crowd,
-    /// The crowd when the newest query arrived: what came after only drained it.
-    crowd_at_arrival: Crowd,
+    /// Whether a stream's queries come without waiting for answers.
+    open: Vec<bool>,
+    /// Queries of such streams.
+    queries: Queue,
+    /// Frames neither published nor refused.
+    backlog: Queue,
     events: u64,
     last: Instant,
+    last_query: Instant,
     last_completion: Instant,
-}
-
-/// Time integrals of the number of requests in the system.
-#[derive(Clone, Copy, Debug, Default)]
-struct Crowd {
-    at: Instant,
-    /// ∫ N dt, request-nanoseconds.
-    area: f64,
-    /// ∫ t·N dt, request-ns².
-    moment: f64,
-    /// N at `at`.
-    count: u64,
 }
 
 impl<'w> Metrics<'w> {
@@ -91,21 +90,33 @@ impl<'w> Metrics<'w> {
             late: 0,
             tokens: 0,
             refused: [0; Reason::ALL.len()],
-            refused_frames: 0,
+            refused_frames: [0; Reason::ALL.len()],
             evictions: 0,
             preparations: [0; 4],
             since: [Instant::NEVER; LANES_MAX],
             stage: [0; LANES_MAX],
             busy: [0; LANES_MAX],
             busy_by_stage: vec![[0; STAGES_MAX]; world.engines.len()],
+            running: [0; ENGINES_MAX],
+            running_since: [Instant::ZERO; ENGINES_MAX],
+            active: [0; ENGINES_MAX],
             bytes: 0,
             nanojoules: 0,
             frame_arrivals: vec![std::collections::VecDeque::new(); world.streams.len()],
-            in_system: 0,
-            crowd: Crowd::default(),
-            crowd_at_arrival: Crowd::default(),
+            open: world
+                .streams
+                .iter()
+                .map(|stream| {
+                    stream.queries.as_ref().is_some_and(|queries| {
+                        !matches!(queries.arrivals, QueryTimes::ClosedLoop { .. })
+                    })
+                })
+                .collect(),
+            queries: Queue::default(),
+            backlog: Queue::default(),
             events: 0,
             last: Instant::ZERO,
+            last_query: Instant::ZERO,
             last_completion: Instant::ZERO,
         }
     }
@@ -129,21 +140,25 @@ impl<'w> Metrics<'w> {
             self.frames,
         ) = (0, 0, 0, 0);
         (self.completed, self.late, self.tokens) = (0, 0, 0);
-        (self.refused_frames, self.evictions) = (0, 0);
+        self.evictions = 0;
         self.refused = [0; Reason::ALL.len()];
+        self.refused_frames = [0; Reason::ALL.len()];
         self.preparations = [0; 4];
         self.since = [Instant::NEVER; LANES_MAX];
         self.busy = [0; LANES_MAX];
         for row in &mut self.busy_by_stage {
             row.fill(0);
         }
-        (self.bytes, self.nanojoules, self.in_system, self.events) = (0, 0, 0, 0);
+        self.running = [0; ENGINES_MAX];
+        self.active = [0; ENGINES_MAX];
+        (self.bytes, self.nanojoules, self.events) = (0, 0, 0);
         for queue in &mut self.frame_arrivals {
             queue.clear();
         }
-        self.crowd = Crowd::default();
-        self.crowd_at_arrival = Crowd::default();
+        self.queries = Queue::default();
+        self.backlog = Queue::default();
         self.last = Instant::ZERO;
+        self.last_query = Instant::ZERO;
         self.last_completion = Instant::ZERO;
     }
 
@@ -157,18 +172,25 @@ impl<'w> Metrics<'w> {
         self.completed
     }
 
-    fn crowd_changes(&mut self, now: Instant, by: i64) {
-        let start = self.world.warm_up;
-        if now > start {
-            let from = self.crowd.at.saturating_since(start).0 as f64;
-            let to = now.saturating_since(start).0 as f64;
-            let area = self.in_system as f64 * (to - from);
-            self.crowd.area += area;
-            self.crowd.moment += area * 0.5 * (from + to);
+    /// Busy time of each lane after the warm-up, what runs now included.
+    fn busy_so_far(&self, now: Instant) -> [u64; LANES_MAX] {
+        let mut busy = self.busy;
+        for (busy, &since) in busy.iter_mut().zip(&self.since) {
+            if since != Instant::NEVER {
+                *busy += now.saturating_since(since.max(self.world.warm_up)).0;
+            }
         }
-        self.in_system = self.in_system.saturating_add_signed(by);
-        self.crowd.at = now;
-        self.crowd.count = self.in_system;
+        busy
+    }
+
+    fn lane_starts(&mut self, now: Instant, lane: usize, stage: u8) {
+        self.since[lane] = now;
+        self.stage[lane] = stage;
+        let engine = self.world.lanes[lane].engine.0 as usize;
+        if self.running[engine] == 0 {
+            self.running_since[engine] = now;
+        }
+        self.running[engine] += 1;
     }
 
     /// Counts a lane's busy time, and of the traffic and energy the share after the warm-up.
@@ -186,6 +208,11 @@ impl<'w> Metrics<'w> {
         let engine = self.world.lanes[lane].engine.0 as usize;
         self.busy[lane] += busy;
         self.busy_by_stage[engine][self.stage[lane] as usize] += busy;
+        self.running[engine] -= 1;
+        if self.running[engine] == 0 {
+            let since = self.running_since[engine].max(self.world.warm_up);
+            self.active[engine] += now.saturating_since(since).0;
+        }
     }
 }
 
@@ -198,10 +225,15 @@ impl Sink for Metrics<'_> {
             Input::Frame { stream, .. } => {
                 self.frames += 1;
                 self.frame_arrivals[stream.0 as usize].push_back(now);
+                let busy = self.busy_so_far(now);
+                self.backlog.arrives(now, self.world.warm_up, busy);
             }
-            Input::Query { .. } => {
-                self.crowd_changes(now, 1);
-                self.crowd_at_arrival = self.crowd;
+            Input::Query { stream, .. } => {
+                self.last_query = now;
+                if self.open[stream.0 as usize] {
+                    let busy = self.busy_so_far(now);
+                    self.queries.arrives(now, self.world.warm_up, busy);
+                }
                 if now >= self.world.warm_up {
                     self.arrived += 1;
                 }
@@ -227,19 +259,22 @@ impl Sink for Metrics<'_> {
     fn effect(&mut self, now: Instant, effect: &Effect) {
         match effect {
             Effect::Start { lane, task } => {
-                self.since[lane.0 as usize] = now;
-                self.stage[lane.0 as usize] = task.stage.0;
+                self.lane_starts(now, lane.0 as usize, task.stage.0);
             }
             Effect::Publish { stream, ticket, .. } => {
                 if ticket.is_some()
                     && let Some(arrived) = self.frame_arrivals[stream.0 as usize].pop_front()
-                    && arrived >= self.world.warm_up
                 {
-                    self.publication.add(now.saturating_since(arrived));
+                    self.backlog.ends(now, self.world.warm_up);
+                    if arrived >= self.world.warm_up {
+                        self.publication.add(now.saturating_since(arrived));
+                    }
                 }
             }
             Effect::Complete(done) => {
-                self.crowd_changes(now, -1);
+                if self.open[done.stream.0 as usize] {
+                    self.queries.ends(now, self.world.warm_up);
+                }
                 self.last_completion = now;
                 if done.arrived < self.world.warm_up {
                     return;
@@ -275,13 +310,21 @@ impl Sink for Metrics<'_> {
                 stream,
                 ..
             } => {
+                let counts = *arrived >= self.world.warm_up;
                 if *query {
-                    self.crowd_changes(now, -1);
-                    if *arrived >= self.world.warm_up {
-                        self.refused[*reason as usize] += 1;
+                    self.refused[*reason as usize] += u64::from(counts);
+                    if self.open[stream.0 as usize] {
+                        self.queries.ends(now, self.world.warm_up);
+                        if counts && *reason == Reason::QueueFull {
+                            self.queries.turned_away();
+                        }
                     }
                 } else {
-                    self.refused_frames += 1;
+                    self.refused_frames[*reason as usize] += 1;
+                    self.backlog.ends(now, self.world.warm_up);
+                    if counts && *reason == Reason::FramesPending {
+                        self.backlog.turned_away();
+                    }
                     let queue = &mut self.frame_arrivals[stream.0 as usize];
                     // The newest when refused at arrival; of a lost row, older ones may stay.
                     if let Some(at) = queue.iter().rposition(|at| at == arrived) {

@@ -95,8 +95,8 @@ impl Sample {
 
 #[inline]
 fn bin(value: u64) -> usize {
-    let value = value.max(1 << SUB_BITS);
-    let shift = value.ilog2() - SUB_BITS;
+    // Below 2^SUB_BITS a bin holds one value, 0 among them.
+    let shift = value.max(1).ilog2().saturating_sub(SUB_BITS);
     ((shift as usize) << SUB_BITS) + (value >> shift) as usize
 }
 
@@ -141,6 +141,21 @@ mod tests {
                 "{value} → {centre}"
             );
         }
+    }
+
+    #[test]
+    fn bins_keep_zeros_and_small_values() {
+        for value in 0..256 {
+            assert_eq!(middle(bin(value)), value);
+        }
+        let mut sample = Sample::default();
+        for _ in 0..2 * EXACT_MAX {
+            sample.add(Duration(0));
+        }
+        sample.add(Duration(1_000_000_000));
+        let quantiles = sample.quantiles_s([0.5, 0.99, 1.0]).expect("has values");
+        assert_eq!(quantiles[..2], [0.0, 0.0]);
+        assert!((quantiles[2] - 1.0).abs() < 0.004);
     }
 
     #[test]

@@ -2,21 +2,13 @@
 
 use serde::Serialize;
 
-use super::{Crowd, Metrics, Sample};
+use super::queue::Trend;
+use super::{Metrics, Sample};
 use crate::dispatch::Reason;
 use crate::spec::model::StageKind;
 use crate::time::{Duration, Instant};
+use crate::workload::QueryTimes;
 use crate::world::STAGES_MAX;
-
-/// Busy share from which a lane counts as near saturation.
-const NEAR: f64 = 0.85;
-/// Busy share from which a lane never rests.
-const FULL: f64 = 0.98;
-/// Fewest arrivals from which a trend of the queue is read.
-const ARRIVALS_MIN: u64 = 30;
-/// Saturation index from which the queue counts as growing: half way from level (0) to a straight
-/// ramp (1).
-const GROWING: f64 = 0.5;
 
 /// Mean and quantiles of a time, s. All absent when nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -77,13 +69,14 @@ pub struct EngineSummary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadVerdict {
-    /// The queue stays level.
+    /// Queries and frames do not pile up.
     Steady,
-    /// The busiest lane has little left: latencies are sensitive.
+    /// The busiest lane has little left, or a queue rose without telling whether it goes on.
     Near,
-    /// The queue grows as long as queries arrive: there is no steady latency.
+    /// Queries or frames pile up, or are turned away, as long as they arrive: there is no steady
+    /// latency.
     Saturated,
-    /// Too few queries, or users who wait for their answers: a finite run, no verdict.
+    /// Too few queries, or only users who wait for their answers: a finite run, no verdict.
     #[default]
     Finite,
 }
@@ -111,7 +104,8 @@ pub struct Summary {
     pub publication_s: Latency,
     /// Time of the last event.
     pub makespan_s: f64,
-    /// From the end of the warm-up to the last answer: what rates of answers refer to.
+    /// From the end of the warm-up to the last answer or, if later, the end of asking: what rates of
+    /// answers refer to.
     pub window_s: f64,
     /// From the end of the warm-up to the end of the run: what busy shares, traffic and energy refer to.
     pub run_s: f64,
@@ -127,6 +121,8 @@ pub struct Summary {
     pub frames: u64,
     /// Frames that were refused.
     pub frames_refused: u64,
+    /// Of these, by reason.
+    pub frames_refused_by: Vec<(&'static str, u64)>,
     /// How contexts became usable.
     pub preparations: Preparations,
     /// Contexts evicted from an engine.
@@ -147,10 +143,17 @@ pub struct Summary {
     pub peak_kv_bytes: u64,
     /// How near to saturation.
     pub load: LoadVerdict,
-    /// Busy share of the busiest lane while queries arrived, within [0, 1].
+    /// What is overloaded where saturated: `queries_wait`, `queries_refused`, `frames_wait`,
+    /// `frames_refused`.
+    pub overload: Vec<&'static str>,
+    /// Busy share of the busiest lane while queries (or frames) arrived, within [0, 1]; over the whole
+    /// run where no trend was read.
     pub busiest_lane: f64,
-    /// Trend of the queue while queries arrived: 0 level, 1 a straight ramp; absent for finite runs.
+    /// Trend of the queries in the system while they arrived: 0 level, 1 a straight ramp; absent where
+    /// none was read.
     pub saturation_index: Option<f64>,
+    /// The same of the frames that were not published yet.
+    pub frames_index: Option<f64>,
     /// Stages played outside their measured range: engine, stage, how often.
     pub unmeasured: Vec<(String, String, u64)>,
     /// Inputs that the scheduler handled.
@@ -163,12 +166,7 @@ pub(super) fn build(
     unmeasured: &[[u64; STAGES_MAX]],
 ) -> Summary {
     let world = metrics.world;
-    let end = if metrics.last_completion > Instant::ZERO {
-        metrics.last_completion
-    } else {
-        metrics.last
-    };
-    let window = end.saturating_since(world.warm_up);
+    let window = asked_until(metrics).saturating_since(world.warm_up);
     let window_s = window.as_secs_f64();
     let per_s = |count: f64| {
         if window_s > 0.0 {
@@ -179,8 +177,14 @@ pub(super) fn build(
     };
     let run = metrics.last.saturating_since(world.warm_up);
     let run_s = run.as_secs_f64();
-    let energy = energy(metrics, run_s);
-    let (load, saturation_index, busiest_lane) = verdict(metrics, run);
+    let energy = energy(metrics, run);
+    let load = Load::of(metrics, run);
+    let by_reason = |counts: &[u64; Reason::ALL.len()]| -> Vec<_> {
+        let all = Reason::ALL.iter();
+        all.map(|&reason| (reason.name(), counts[reason as usize]))
+            .filter(|&(_, count)| count > 0)
+            .collect()
+    };
     Summary {
         throughput_rps: per_s(metrics.completed as f64),
         tokens_per_s: per_s(metrics.tokens as f64),
@@ -197,14 +201,11 @@ pub(super) fn build(
         run_s,
         arrived: metrics.arrived,
         completed: metrics.completed,
-        refused: Reason::ALL
-            .iter()
-            .filter(|&&reason| metrics.refused[reason as usize] > 0)
-            .map(|&reason| (reason.name(), metrics.refused[reason as usize]))
-            .collect(),
+        refused: by_reason(&metrics.refused),
         late: metrics.late,
         frames: metrics.frames,
-        frames_refused: metrics.refused_frames,
+        frames_refused: metrics.refused_frames.iter().sum(),
+        frames_refused_by: by_reason(&metrics.refused_frames),
         preparations: Preparations {
             reuse: metrics.preparations[0],
             import: metrics.preparations[1],
@@ -225,11 +226,32 @@ pub(super) fn build(
         mean_power_w: energy.filter(|_| run_s > 0.0).map(|j| j / run_s),
         peak_memory_bytes: world.memory.taken + peak_kv_bytes,
         peak_kv_bytes,
-        load,
-        busiest_lane,
-        saturation_index,
+        load: load.verdict,
+        overload: load.overload,
+        busiest_lane: load.busiest,
+        saturation_index: load.queries.map(|trend| trend.index),
+        frames_index: load.frames.map(|trend| trend.index),
         unmeasured: outside(metrics, unmeasured),
         events: metrics.events,
+    }
+}
+
+/// The later of the last answer and the end of asking: a run that stops answering is not faster.
+///
+/// Queries are asked until the horizon by sources that nothing else ends, else to the last that came.
+fn asked_until(metrics: &Metrics<'_>) -> Instant {
+    let world = metrics.world;
+    let mut queries = world
+        .streams
+        .iter()
+        .filter_map(|stream| stream.queries.as_ref());
+    let endless = queries
+        .any(|plan| plan.count == u64::MAX && !matches!(plan.arrivals, QueryTimes::Listed(_)));
+    let last = metrics.last_query.max(metrics.last_completion);
+    if endless && world.horizon != Instant::NEVER {
+        last.max(world.horizon)
+    } else {
+        last
     }
 }
 
@@ -251,6 +273,11 @@ fn engines(metrics: &Metrics<'_>, run: Duration) -> Vec<EngineSummary> {
             })
             .collect();
         let total = run.0 as f64 * lanes as f64;
+        debug_assert!(
+            busy as f64 <= total,
+            "{} was busy {busy} of {total} ns",
+            engine.name
+        );
         let busy = if total > 0.0 {
             busy as f64 / total
         } else {
@@ -265,43 +292,70 @@ fn engines(metrics: &Metrics<'_>, run: Duration) -> Vec<EngineSummary> {
     list
 }
 
-fn energy(metrics: &Metrics<'_>, run_s: f64) -> Option<f64> {
+fn energy(metrics: &Metrics<'_>, run: Duration) -> Option<f64> {
     let world = metrics.world;
-    let base = world.power?.base_w * run_s;
+    let base = world.power?.base_w * run.as_secs_f64();
     let mut idle = 0.0;
     for (index, engine) in world.engines.iter().enumerate() {
-        let busy = Duration(metrics.busy_by_stage[index].iter().sum()).as_secs_f64();
-        idle += engine.power?.idle_w * (run_s - busy).max(0.0);
+        let active = metrics.active[index];
+        debug_assert!(active <= run.0, "{} ran longer than the run", engine.name);
+        idle += engine.power?.idle_w * Duration(run.0 - active).as_secs_f64();
     }
     Some(base + idle + metrics.nanojoules as f64 * 1e-9)
 }
 
-/// Whether a steady latency exists, by the trend of the queue while queries arrived.
-fn verdict(metrics: &Metrics<'_>, run: Duration) -> (LoadVerdict, Option<f64>, f64) {
-    let busiest = metrics.busy.iter().copied().max().unwrap_or(0) as f64 / (run.0.max(1)) as f64;
-    let Crowd {
-        at,
-        area,
-        moment,
-        count,
-    } = metrics.crowd_at_arrival;
-    let span = at.saturating_since(metrics.world.warm_up).0 as f64;
-    if metrics.arrived < ARRIVALS_MIN || area <= 0.0 || span <= 0.0 || metrics.world.closed_loop() {
-        return (LoadVerdict::Finite, None, busiest);
+/// Whether a steady latency exists, by what waited while queries and frames arrived.
+struct Load {
+    verdict: LoadVerdict,
+    overload: Vec<&'static str>,
+    busiest: f64,
+    queries: Option<Trend>,
+    frames: Option<Trend>,
+}
+
+impl Load {
+    fn of(metrics: &Metrics<'_>, run: Duration) -> Self {
+        let world = metrics.world;
+        let over_run = metrics.busy.iter().copied().max().unwrap_or(0) as f64 / run.0.max(1) as f64;
+        debug_assert!(over_run <= 1.0, "a lane was busy {over_run} of the run");
+        let mut load = Self {
+            verdict: LoadVerdict::Finite,
+            overload: Vec::new(),
+            busiest: over_run,
+            queries: None,
+            frames: None,
+        };
+        if world.closed_loop() {
+            return load;
+        }
+        load.queries = metrics.queries.trend(world.warm_up);
+        load.frames = metrics.backlog.trend(world.warm_up);
+        let trends = || load.queries.into_iter().chain(load.frames);
+        load.busiest = trends()
+            .map(|trend| trend.busiest)
+            .reduce(f64::max)
+            .unwrap_or(over_run);
+        let near = trends().any(|trend| trend.near());
+        for (trend, waits, refused) in [
+            (load.queries, "queries_wait", "queries_refused"),
+            (load.frames, "frames_wait", "frames_refused"),
+        ] {
+            let Some(trend) = trend else { continue };
+            let found = [(trend.grows, waits), (trend.overflows, refused)];
+            let found = found.into_iter().filter(|(is, _)| *is);
+            load.overload.extend(found.map(|(_, name)| name));
+        }
+        load.verdict = if !load.overload.is_empty() {
+            LoadVerdict::Saturated
+        } else if load.queries.is_none() {
+            LoadVerdict::Finite
+        } else if near {
+            LoadVerdict::Near
+        } else {
+            LoadVerdict::Steady
+        };
+        load
     }
-    // The queue's centre of mass in time: 1/2 for a level queue, 2/3 for a straight ramp.
-    let index = (moment / area / span - 0.5) * 6.0;
-    // A ramp on lanes that are at times idle, or that ends with few more than it held on average, is
-    // noise.
-    let grew = busiest > FULL || count as f64 > 1.5 * area / span + 4.0;
-    let verdict = if index > GROWING && grew {
-        LoadVerdict::Saturated
-    } else if busiest > NEAR {
-        LoadVerdict::Near
-    } else {
-        LoadVerdict::Steady
-    };
-    (verdict, Some(index), busiest)
 }
 
 fn outside(metrics: &Metrics<'_>, unmeasured: &[[u64; STAGES_MAX]]) -> Vec<(String, String, u64)> {

@@ -8,6 +8,7 @@ use sim::metrics::Summary;
 use sim::simulation::Simulation;
 use sim::time::Instant;
 use sim::trace::{Record, Recorder};
+use sim::workload::{QueryPlan, QueryTimes};
 use sim::world::World;
 
 use crate::config;
@@ -205,11 +206,19 @@ fn rates(offline: &Offline<'_>, summary: &Summary) {
     let all = offline
         .effects()
         .filter_map(|(at, effect)| matches!(effect, Effect::Complete(_)).then_some(at));
-    let end = offline.records.last().expect("closed").0;
-    let window = all
-        .last()
-        .unwrap_or(end)
-        .saturating_since(offline.world.warm_up);
+    let asked = offline
+        .inputs()
+        .filter_map(|(at, input)| matches!(input, Input::Query { .. }).then_some(at));
+    let mut end = all.chain(asked).max().unwrap_or(Instant::ZERO);
+    let world = offline.world;
+    let endless = |plan: &QueryPlan| {
+        plan.count == u64::MAX && !matches!(plan.arrivals, QueryTimes::Listed(_))
+    };
+    let mut plans = world.streams.iter().filter_map(|s| s.queries.as_ref());
+    if world.horizon != Instant::NEVER && plans.any(endless) {
+        end = end.max(world.horizon);
+    }
+    let window = end.saturating_since(world.warm_up);
     near("window", summary.window_s, window.as_secs_f64());
     if window.0 == 0 {
         return;
@@ -261,7 +270,20 @@ fn shares(offline: &Offline<'_>, summary: &Summary) {
             near("busy", summary.busy, busy as f64 / run.0 as f64 / lanes);
         }
         assert!((0.0..=1.0).contains(&summary.busy), "{summary:?}");
-        let secs = (run.as_secs_f64() - busy as f64 / 1e9).max(0.0);
+        // While no lane of it ran.
+        let mut spans: Vec<(u64, u64)> = offline
+            .tasks()
+            .into_iter()
+            .filter(|task| world.engines[world.lanes[task.0].engine.0 as usize].name == engine.name)
+            .map(|task| (task.2.max(world.warm_up.0), task.3.max(world.warm_up.0)))
+            .collect();
+        spans.sort_unstable();
+        let (mut active, mut until) = (0, 0);
+        for (from, to) in spans {
+            active += to.saturating_sub(from.max(until));
+            until = until.max(to);
+        }
+        let secs = (run.0 - active) as f64 / 1e9;
         idle += engine.power.expect("has power").idle_w * secs;
     }
     if run.0 > 0 {

@@ -4,6 +4,7 @@
 
 mod failures;
 mod memory;
+mod metrics;
 mod modes;
 mod toy;
 mod versions;

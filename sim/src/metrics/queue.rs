@@ -1,0 +1,196 @@
+//! What waits while work arrives, and whether it piles up.
+
+use crate::time::Instant;
+use crate::world::LANES_MAX;
+
+/// Fewest arrivals from which a trend of a queue is read.
+const ARRIVALS_MIN: u64 = 30;
+/// Busy share from which a lane counts as near saturation.
+const NEAR: f64 = 0.85;
+/// Busy share from which a lane never rests.
+const FULL: f64 = 0.98;
+/// Saturation index from which a queue counts as growing: half way from level (0) to a straight
+/// ramp (1).
+const GROWING: f64 = 0.5;
+/// Share of arrivals turned away for want of room from which a full lane is overloaded.
+const TURNED_AWAY: f64 = 0.05;
+
+/// Arrivals of one kind that have not ended, with time integrals of their number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Queue {
+    now: Moment,
+    /// As the newest arrival came: what followed only drained it.
+    at_arrival: Moment,
+    /// Busy time of each lane up to the newest arrival.
+    busy: [u64; LANES_MAX],
+    /// Arrivals after the warm-up.
+    arrived: u64,
+    /// Of these, turned away because the queue was full.
+    turned_away: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Moment {
+    at: Instant,
+    /// ∫ N dt, ns.
+    area: f64,
+    /// ∫ t·N dt, ns².
+    moment: f64,
+    /// N at `at`.
+    count: u64,
+}
+
+/// What a queue says of the load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Trend {
+    /// 0 level, 1 a straight ramp.
+    pub(super) index: f64,
+    /// Busy share of the busiest lane up to the newest arrival.
+    pub(super) busiest: f64,
+    /// It grows.
+    pub(super) grows: bool,
+    /// It is full, and so is a lane.
+    pub(super) overflows: bool,
+}
+
+impl Trend {
+    /// Whether it keeps a run from counting as steady.
+    pub(super) fn near(&self) -> bool {
+        self.index > GROWING || self.busiest > NEAR
+    }
+}
+
+impl Queue {
+    fn changes(&mut self, now: Instant, warm_up: Instant, by: i64) {
+        let state = &mut self.now;
+        if now > warm_up {
+            let from = state.at.saturating_since(warm_up).0 as f64;
+            let to = now.saturating_since(warm_up).0 as f64;
+            let area = state.count as f64 * (to - from);
+            state.area += area;
+            state.moment += area * 0.5 * (from + to);
+        }
+        state.count = state.count.saturating_add_signed(by);
+        state.at = now;
+    }
+
+    /// One more; `busy`: each lane's busy time after the warm-up so far.
+    pub(super) fn arrives(&mut self, now: Instant, warm_up: Instant, busy: [u64; LANES_MAX]) {
+        self.changes(now, warm_up, 1);
+        self.at_arrival = self.now;
+        self.busy = busy;
+        self.arrived += u64::from(now >= warm_up);
+    }
+
+    /// One that arrived has ended, whichever way.
+    pub(super) fn ends(&mut self, now: Instant, warm_up: Instant) {
+        self.changes(now, warm_up, -1);
+    }
+
+    /// The one that ended had arrived after the warm-up, and was turned away.
+    pub(super) fn turned_away(&mut self) {
+        self.turned_away += 1;
+    }
+
+    /// Its trend; `None`: too few arrivals, or nothing ever waited.
+    pub(super) fn trend(&self, warm_up: Instant) -> Option<Trend> {
+        let Moment {
+            at,
+            area,
+            moment,
+            count,
+        } = self.at_arrival;
+        let span = at.saturating_since(warm_up).0 as f64;
+        if self.arrived < ARRIVALS_MIN || area <= 0.0 || span <= 0.0 {
+            return None;
+        }
+        let busiest = self.busy.iter().copied().max().unwrap_or(0) as f64 / span;
+        debug_assert!(busiest <= 1.0, "a lane was busy {busiest} of the time");
+        // The queue's centre of mass in time: 1/2 for a level queue, 2/3 for a straight ramp.
+        let index = (moment / area / span - 0.5) * 6.0;
+        // A ramp on lanes that are at times idle, or that ends with few more than it held on average,
+        // may be noise.
+        let grew = busiest >= FULL || count as f64 > 1.5 * area / span + 4.0;
+        let refused = self.turned_away as f64 / self.arrived as f64;
+        Some(Trend {
+            index,
+            busiest,
+            grows: index > GROWING && grew,
+            overflows: refused > TURNED_AWAY && busiest >= FULL,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WARM_UP: Instant = Instant(0);
+
+    fn busy(share: f64, now: u64) -> [u64; LANES_MAX] {
+        let mut all = [0; LANES_MAX];
+        all[0] = (share * now as f64) as u64;
+        all
+    }
+
+    /// One arrival a second for 100 s, each of which ends as `ends` says: seconds after it.
+    fn play(share: f64, ends: impl Fn(u64) -> Option<u64>) -> Queue {
+        const SECOND: u64 = 1_000_000_000;
+        let mut events: Vec<(u64, bool)> = Vec::new();
+        for second in 1..=100 {
+            events.push((second * SECOND, true));
+            if let Some(after) = ends(second) {
+                events.push((second * SECOND + after, false));
+            }
+        }
+        events.sort_unstable();
+        let mut queue = Queue::default();
+        for (at, arrives) in events {
+            if arrives {
+                queue.arrives(Instant(at), WARM_UP, busy(share, at));
+            } else {
+                queue.ends(Instant(at), WARM_UP);
+            }
+        }
+        queue
+    }
+
+    #[test]
+    fn a_level_queue_is_level_and_a_ramp_is_one() {
+        let level = play(0.5, |_| Some(1_500_000_000)).trend(WARM_UP);
+        let level = level.expect("is judged");
+        assert!(level.index.abs() < 0.1, "{level:?}");
+        assert!(!level.grows && !level.near() && !level.overflows);
+        let ramp = play(0.5, |_| None).trend(WARM_UP).expect("is judged");
+        assert!((ramp.index - 1.0).abs() < 0.1, "{ramp:?}");
+        assert!(ramp.grows);
+    }
+
+    #[test]
+    fn a_small_rise_on_idle_lanes_is_near_but_no_growth() {
+        // The last third takes longer, but little is left.
+        let ends = |second| {
+            Some(if second > 66 {
+                2_500_000_000
+            } else {
+                100_000_000
+            })
+        };
+        let trend = play(0.4, ends).trend(WARM_UP).expect("is judged");
+        assert!(trend.index > GROWING && !trend.grows && trend.near());
+        // The same on a lane that never rests is growth.
+        assert!(play(0.99, ends).trend(WARM_UP).expect("is judged").grows);
+    }
+
+    #[test]
+    fn refusals_count_where_a_lane_is_full() {
+        for (share, refused, overflows) in [(0.99, 6, true), (0.99, 5, false), (0.9, 50, false)] {
+            let mut queue = play(share, |_| Some(1_500_000_000));
+            for _ in 0..refused {
+                queue.turned_away();
+            }
+            let trend = queue.trend(WARM_UP).expect("is judged");
+            assert_eq!(trend.overflows, overflows, "{share} {refused}");
+        }
+    }
+}

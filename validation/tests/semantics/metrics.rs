@@ -1,0 +1,117 @@
+//! What the summary refers its rates and shares to, what counts as missing from an answer, and which
+//! runs count as overloaded.
+
+use sim::metrics::{LoadVerdict, Summary};
+use sim::simulation::Simulation;
+
+use crate::toy::{Toy, toy};
+
+fn summary(toy: &Toy) -> Summary {
+    let world = toy.world();
+    let mut simulation = Simulation::new(&world);
+    simulation.run(0);
+    simulation.summary()
+}
+
+/// Everything on `a`, which ingests a frame in 10 ms and answers in 22 ms; the newest 4 frames stay.
+fn on_a(horizon_s: u32) -> Toy {
+    toy()
+        .set("policy = { single = { lane = 'a' } }")
+        .table(&format!("[run]\nhorizon_s = {horizon_s}.0"))
+        .table("[context]\nbinding = 'published'\nkeep = { window = { frames = 4 } }")
+}
+
+/// A stream of periodic frames and queries.
+fn camera(frames_hz: f64, queries: &str) -> String {
+    format!(
+        "[[streams]]\nname = 'cam'\n\
+         frames = {{ clock = {{ periodic = {{ rate_hz = {frames_hz:?} }} }} }}\n\
+         queries = {{ arrivals = {queries}, prompt_tokens = 2, output_tokens = 3 }}"
+    )
+}
+
+#[test]
+fn refused_frames_are_behind_too() {
+    let toy = toy()
+        .set("policy = { single = { lane = 'a' } }")
+        .table("[context]\nbinding = 'published'\n[limits]\nmax_pending_frames = 1")
+        .stream("cam", &[0, 2, 5], &[12]);
+    let summary = summary(&toy);
+    assert_eq!(summary.frames_behind, Some(2.0));
+    assert_eq!(summary.frames_refused, 2);
+    assert_eq!(summary.frames_refused_by, [("frames_pending", 2)]);
+}
+
+#[test]
+fn shares_are_of_the_whole_run_though_answers_end_early() {
+    let summary = summary(&on_a(1000).table(&camera(1.0, "{ times_s = [50.0, 100.0] }")));
+    // 1000 frames of 10 ms and 2 answers of 22 ms in some 999 s; the second is asked as a frame comes.
+    assert!(
+        (summary.window_s - 100.0).abs() < 0.1,
+        "{}",
+        summary.window_s
+    );
+    assert!((summary.run_s - 999.0).abs() < 0.1, "{}", summary.run_s);
+    // Before each answer, 10 ms rebuild a frame that the window has dropped meanwhile.
+    let want = (1000.0 * 0.010 + 2.0 * (0.010 + 0.022)) / summary.run_s;
+    assert!((summary.engines[0].busy - want).abs() < 1e-9, "{summary:?}");
+}
+
+#[test]
+fn a_run_that_stops_answering_is_not_faster() {
+    // 4094 tokens are 408 frames of 10, a prompt and an answer: from then on queries are refused.
+    let full = toy()
+        .model("4096", "4094")
+        .set("policy = { single = { lane = 'a' } }")
+        .table("[run]\nhorizon_s = 1000.0\n[context]\nbinding = 'published'")
+        .table(&camera(1.0, "{ periodic = { period_s = 1.0 } }"));
+    let full = summary(&full);
+    assert!((400..420).contains(&full.completed), "{}", full.completed);
+    assert!(full.makespan_s < 1000.0);
+    assert_eq!(full.window_s, 1000.0);
+    assert_eq!(full.throughput_rps, full.completed as f64 / 1000.0);
+    assert_eq!(full.frames_refused_by[0].0, "context_too_long");
+}
+
+#[test]
+fn frames_that_pile_up_are_an_overload() {
+    let queries = "{ periodic = { period_s = 0.5 } }";
+    let calm = summary(&on_a(30).table(&camera(10.0, queries)));
+    assert_eq!(calm.load, LoadVerdict::Steady);
+    assert!(calm.overload.is_empty());
+    // Frames come faster than they are ingested.
+    let text = camera(120.0, queries);
+    let wait = on_a(30).table("[limits]\nmax_pending_frames = 1000000");
+    let wait = summary(&wait.table(&text));
+    assert_eq!(wait.load, LoadVerdict::Saturated);
+    assert_eq!(wait.overload, ["frames_wait"]);
+    assert!(wait.frames_index.expect("is read") > 0.9, "{wait:?}");
+    assert!(wait.busiest_lane > 0.98 && wait.busiest_lane <= 1.0);
+    // Few may wait: the backlog is level, and the rest is refused.
+    let refused = on_a(30).table("[limits]\nmax_pending_frames = 4");
+    let refused = summary(&refused.table(&text));
+    assert_eq!(refused.load, LoadVerdict::Saturated);
+    assert_eq!(refused.overload, ["frames_refused"]);
+}
+
+#[test]
+fn queries_refused_by_a_full_queue_are_an_overload() {
+    let toy = on_a(30).table("[limits]\nmax_requests = 3");
+    let summary = summary(&toy.table(&camera(1.0, "{ periodic = { period_s = 0.01 } }")));
+    assert_eq!(summary.load, LoadVerdict::Saturated);
+    // Queries go first, so frames wait for ever.
+    assert_eq!(summary.overload, ["queries_refused", "frames_wait"]);
+}
+
+#[test]
+fn users_who_wait_are_judged_by_those_who_do_not() {
+    let user = "{ closed_loop = { users = 1, think_s = 0.1 } }";
+    let text = camera(1.0, user);
+    let alone = summary(&on_a(30).table(&text));
+    assert_eq!(alone.load, LoadVerdict::Finite);
+    assert_eq!(alone.saturation_index, None);
+    let other = "[[streams]]\nname = 'other'\n\
+                 queries = { arrivals = { periodic = { period_s = 0.5 } }, prompt_tokens = 2, output_tokens = 3 }";
+    let mixed = summary(&on_a(30).table(&text).table(other));
+    assert_eq!(mixed.load, LoadVerdict::Steady);
+}
