@@ -18,9 +18,9 @@ const TURNED_AWAY: f64 = 0.05;
 /// Arrivals of one kind that have not ended, with time integrals of their number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queue {
-    now: Moment,
+    now: State,
     /// As the newest arrival came: what followed only drained it.
-    at_arrival: Moment,
+    at_arrival: State,
     /// Busy time of each lane up to the newest arrival.
     busy: [u64; LANES_MAX],
     /// Arrivals after the warm-up.
@@ -30,7 +30,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Moment {
+struct State {
     at: Instant,
     /// ∫ N dt, ns.
     area: f64,
@@ -94,7 +94,7 @@ impl Queue {
 
     /// Its trend; `None`: too few arrivals, or nothing ever waited.
     pub(super) fn trend(&self, warm_up: Instant) -> Option<Trend> {
-        let Moment {
+        let State {
             at,
             area,
             moment,
