@@ -6,17 +6,13 @@ use clap::Args;
 use reports::facts::{Facts, policy_name};
 use reports::interval::Replicated;
 use reports::{json, table};
-use sim::cost::Noise;
 use sim::load::Inputs;
-use sim::spec::scenario::LengthPrediction;
-use sim::workload::seed_matters;
 use sim::world::World;
 
 use crate::failure::{Failure, print, say};
-use crate::options::{Format, Options};
-use crate::output::Folder;
+use crate::options::{Format, Options, random, with_policy};
+use crate::output::{COMPARE_FILES, Folder};
 use crate::replicate::Workers;
-use crate::run::bad_policy;
 
 /// Replications where the scenario asks for one: a difference needs an interval.
 const REPLICATIONS: u32 = 10;
@@ -46,11 +42,14 @@ pub(crate) struct Arguments {
     )]
     policies: Vec<String>,
 
-    /// Folder for compare.json; it is made if missing.
+    /// Folder for compare.json; it is made if missing. A compare.json that
+    /// crossinfer wrote there is replaced, unless it has changed since; files of
+    /// `run` stay.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Write into DIR even if it holds files that crossinfer did not write.
+    /// Write into DIR even if it holds files that crossinfer did not write, or that
+    /// have changed since.
     #[arg(long, requires = "out")]
     force: bool,
 }
@@ -79,8 +78,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         ));
     }
     let folder = arguments.out.as_ref();
-    let folder = folder
-        .map(|path| Folder::open(path, arguments.force))
+    let mut folder = folder
+        .map(|path| Folder::open(path, &COMPARE_FILES, arguments.force))
         .transpose()?;
 
     let runs = worlds.iter().map(|world| u64::from(world.replications));
@@ -92,7 +91,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     drop(workers);
     let facts = Facts::of(first, &options.file());
     let document = json::comparison(&facts, &compared);
-    if let Some(folder) = &folder {
+    if let Some(folder) = &mut folder {
         folder.comparison(&document)?;
     }
     match options.format {
@@ -117,7 +116,7 @@ fn worlds(inputs: &Inputs, policies: &[String]) -> Result<Vec<World>, Failure> {
         match text {
             "" => {}
             "all" => sensible(inputs)?.into_iter().for_each(&mut add),
-            _ => add(inputs.with_policy_text(text).map_err(bad_policy)?),
+            _ => add(with_policy(inputs, "--policies", text)?),
         }
     }
     Ok(list)
@@ -156,12 +155,4 @@ fn sensible(inputs: &Inputs) -> Result<Vec<World>, Failure> {
             .filter_map(|name| inputs.with_policy_text(name).ok()),
     );
     Ok(list)
-}
-
-/// Whether anything differs between replications.
-fn random(world: &World) -> bool {
-    let mut costs = world.costs.rows.iter().flatten().flatten();
-    let noisy = world.noise && costs.any(|costs| costs.noise != Noise::None);
-    let guessed = matches!(world.prediction, LengthPrediction::Noisy { .. });
-    seed_matters(&world.streams, noisy || guessed)
 }

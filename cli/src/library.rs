@@ -1,10 +1,12 @@
 //! Profiles by key: from a `profiles` folder beside or above the scenario, else the built-in copies.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::{env, fs};
 
 use sim::load::{Files, Kind, Library, Source};
+
+use crate::options::utf8;
 
 include!(concat!(env!("OUT_DIR"), "/profiles.rs"));
 
@@ -23,12 +25,19 @@ impl Profiles {
         };
         // Relative paths are walked as written as far as they go, so that names in messages stay short.
         let whole = parent.canonicalize().ok();
+        let here = env::current_dir().and_then(|here| here.canonicalize()).ok();
+        let here = here.filter(|_| parent.is_relative());
         let above = whole.as_deref().into_iter().flat_map(Path::ancestors);
+        let above = above.map(|folder| match &here {
+            Some(here) => relative(folder, here),
+            None => folder.to_owned(),
+        });
         // `a/..` and the like have ancestors by name that are not above them.
         let by_name = !parent.components().any(|part| part == Component::ParentDir);
         let folder = parent
             .ancestors()
             .take(if by_name { usize::MAX } else { 1 })
+            .map(Path::to_owned)
             .chain(above)
             .map(|folder| folder.join("profiles"))
             .find(|folder| folder.is_dir());
@@ -51,6 +60,14 @@ impl Profiles {
             })
         })
     }
+}
+
+/// `path` as seen from the folder `here`; both are absolute.
+fn relative(path: &Path, here: &Path) -> PathBuf {
+    let common = path.components().zip(here.components());
+    let common = common.take_while(|(a, b)| a == b).count();
+    let up = here.components().skip(common).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(common)).collect()
 }
 
 /// Whether a key is a plain name: it must not lead out of the folder.
@@ -118,7 +135,7 @@ pub(crate) struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &str) -> Result<String, String> {
-        fs::read_to_string(path).map_err(|error| error.to_string())
+        utf8(fs::read(path).map_err(|error| error.to_string())?)
     }
 }
 
@@ -132,6 +149,15 @@ mod tests {
         assert!(library.soc("../profiles/rk3588").is_none());
         assert!(library.soc("..").is_none());
         assert!(library.model("").is_none());
+    }
+
+    #[test]
+    fn paths_are_shown_as_seen_from_here() {
+        let seen = |path: &str, here: &str| relative(Path::new(path), Path::new(here));
+        assert_eq!(seen("/a/b/c", "/a/b"), Path::new("c"));
+        assert_eq!(seen("/a", "/a/b/c"), Path::new("../.."));
+        assert_eq!(seen("/a/d", "/a/b"), Path::new("../d"));
+        assert_eq!(seen("/a", "/a"), Path::new(""));
     }
 
     #[test]

@@ -3,9 +3,13 @@
 use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use sim::load::Inputs;
+use sim::cost::Noise;
+use sim::load::{Inputs, parse_policy};
+use sim::spec::scenario::LengthPrediction;
+use sim::workload::seed_matters;
 use sim::world::World;
 
 use crate::failure::Failure;
@@ -27,16 +31,16 @@ pub(crate) struct Options {
     pub(crate) scenario: PathBuf,
 
     /// Root seed of every random draw, instead of the scenario's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
     pub(crate) seed: Option<u64>,
 
     /// Independent runs, instead of the scenario's number; intervals need two.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = replications)]
     pub(crate) replications: Option<NonZeroU32>,
 
     /// Threads that replications run on; results do not depend on it [default: one
     /// per core].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = jobs)]
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Form of the result on standard output.
@@ -55,7 +59,7 @@ impl Options {
         self.scenario.to_string_lossy().into_owned()
     }
 
-    /// Puts seed and replications into a world.
+    /// Puts seed and replications into a world. Where nothing is random, one replication is all there is.
     pub(crate) fn apply(&self, world: &mut World) {
         if let Some(seed) = self.seed {
             world.seed = seed;
@@ -63,7 +67,29 @@ impl Options {
         if let Some(replications) = self.replications {
             world.replications = replications.get();
         }
+        if random(world) {
+            return;
+        }
+        let mut warn = |text: &str| {
+            let text = format!("nothing is drawn at random: {text}");
+            world.warnings.push(text);
+        };
+        if self.seed.is_some() {
+            warn("`--seed` has no effect");
+        }
+        if self.replications.is_some_and(|count| count.get() > 1) {
+            warn("`--replications` has no effect, 1 replication is enough");
+        }
+        world.replications = 1;
     }
+}
+
+/// Whether anything differs between replications.
+pub(crate) fn random(world: &World) -> bool {
+    let mut costs = world.costs.rows.iter().flatten().flatten();
+    let noisy = world.noise && costs.any(|costs| costs.noise != Noise::None);
+    let guessed = matches!(world.prediction, LengthPrediction::Noisy { .. });
+    seed_matters(&world.streams, noisy || guessed)
 }
 
 /// Reads a scenario and what it names.
@@ -73,12 +99,102 @@ pub(crate) fn inputs(path: &Path) -> Result<Inputs, Failure> {
     Inputs::read(&name, &text, &Profiles::beside(path), &Disk).map_err(Failure::Faults)
 }
 
+/// The world with another policy, which the user gave to `option`.
+pub(crate) fn with_policy(inputs: &Inputs, option: &str, text: &str) -> Result<World, Failure> {
+    let lanes = inputs.lanes();
+    let policy = parse_policy(text, &lanes)
+        .map_err(|message| Failure::usage(message, "`crossinfer run --help` lists the policies"))?;
+    // The scenario is right with its own policy, so a fault is this policy's and has no place in a file.
+    inputs.with_policy(&policy).map_err(|faults| {
+        let causes: Vec<String> = faults
+            .list
+            .iter()
+            .map(|fault| format!("{}: {}", fault.message, fault.label))
+            .collect();
+        let able: Vec<String> = lanes
+            .iter()
+            .map(|lane| format!("single:{lane}"))
+            .filter(|name| inputs.with_policy_text(name).is_ok())
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let help = if text.trim().starts_with("single") && !able.is_empty() {
+            format!("{} can serve this scenario", able.join(" or "))
+        } else {
+            "`crossinfer run --help` lists the policies".to_owned()
+        };
+        Failure::usage(format!("`{option} {text}`: {}", causes.join("; ")), help)
+    })
+}
+
 /// The text of a file that the user named.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| {
+    let bytes = fs::read(path).map_err(|error| {
         Failure::usage(
             format!("`{}` cannot be read: {error}", path.display()),
             "give the path of a text file, relative to the folder that you are in",
         )
+    })?;
+    utf8(bytes).map_err(|cause| {
+        Failure::usage(
+            format!("`{}` {cause}", path.display()),
+            "give a text file, and save it as UTF-8",
+        )
     })
+}
+
+/// Bytes as text, or where they are none.
+pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let bytes = error.as_bytes();
+        let line = bytes[..at].split(|&byte| byte == b'\n').count();
+        format!(
+            "is not UTF-8 text: line {line} has byte 0x{:02x} at offset {at} of the file",
+            bytes[at]
+        )
+    })
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    whole(text, 0, u64::MAX)
+}
+
+fn replications(text: &str) -> Result<NonZeroU32, String> {
+    whole(text, 1, u32::MAX.into())
+}
+
+fn jobs(text: &str) -> Result<NonZeroUsize, String> {
+    whole(text, 1, usize::MAX as u64)
+}
+
+/// A whole number, or what would be right.
+fn whole<T: FromStr>(text: &str, least: u64, most: u64) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("give a whole number from {least} to {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_text_has_a_place() {
+        assert_eq!(utf8(b"a\nb".to_vec()).as_deref(), Ok("a\nb"));
+        let cause = utf8(b"a\nb\nc\xff".to_vec()).expect_err("it is no text");
+        assert!(cause.contains("line 3"), "{cause}");
+        assert!(cause.contains("0xff at offset 5"), "{cause}");
+    }
+
+    #[test]
+    fn numbers_say_what_would_be_right() {
+        assert_eq!(seed("0"), Ok(0));
+        let wrong = [seed("-1").err(), replications("0").err(), jobs("x").err()];
+        for message in wrong {
+            let message = message.expect("it is refused");
+            assert!(
+                message.starts_with("give a whole number from "),
+                "{message}"
+            );
+        }
+    }
 }

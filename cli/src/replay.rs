@@ -10,8 +10,7 @@ use sim::trace::{self, Header, Record};
 use sim::world::World;
 
 use crate::failure::{Failure, print};
-use crate::options::{inputs, read};
-use crate::run::bad_policy;
+use crate::options::{inputs, read, with_policy};
 
 /// Feed a recorded trace to a fresh scheduler and compare what it asks for.
 ///
@@ -39,7 +38,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let inputs = inputs(&arguments.scenario)?;
     let world = match &arguments.policy {
         None => inputs.world().map_err(Failure::Faults)?,
-        Some(text) => inputs.with_policy_text(text).map_err(bad_policy)?,
+        Some(text) => with_policy(&inputs, "--policy", text)?,
     };
     let name = arguments.trace.display().to_string();
     let (header, records) = trace::read(&read(&arguments.trace)?).map_err(|error| {

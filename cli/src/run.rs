@@ -7,8 +7,8 @@ use reports::facts::Facts;
 use reports::{json, table};
 
 use crate::failure::{Failure, print, say};
-use crate::options::{Format, Options};
-use crate::output::Folder;
+use crate::options::{Format, Options, with_policy};
+use crate::output::{Folder, RUN_FILES};
 use crate::replicate::Workers;
 
 /// Simulate a scenario.
@@ -33,11 +33,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 
-    /// Folder for results; it is made if missing.
+    /// Folder for results; it is made if missing. Files of an earlier `run` there
+    /// are replaced if crossinfer-out.json says that crossinfer wrote them and they
+    /// have not changed since; files of `compare` stay.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Write into DIR even if it holds files that crossinfer did not write.
+    /// Write into DIR even if it holds files that crossinfer did not write, or that
+    /// have changed since.
     #[arg(long, requires = "out")]
     force: bool,
 
@@ -52,12 +55,12 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let inputs = options.inputs()?;
     let mut world = match &arguments.policy {
         None => inputs.world().map_err(Failure::Faults)?,
-        Some(text) => inputs.with_policy_text(text).map_err(bad_policy)?,
+        Some(text) => with_policy(&inputs, "--policy", text)?,
     };
     options.apply(&mut world);
     let folder = arguments.out.as_ref();
-    let folder = folder
-        .map(|path| Folder::open(path, arguments.force))
+    let mut folder = folder
+        .map(|path| Folder::open(path, &RUN_FILES, arguments.force))
         .transpose()?;
 
     let workers = Workers::new(options.jobs, world.replications.into())?;
@@ -65,7 +68,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     drop(workers);
     let facts = Facts::of(&world, &options.file());
     let summary = json::summary(&facts, &runs);
-    if let Some(folder) = &folder {
+    if let Some(folder) = &mut folder {
         folder.write(&world, &summary, arguments.trace)?;
     }
     match options.format {
@@ -76,8 +79,4 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         say(&folder.contents());
     }
     Ok(())
-}
-
-pub(crate) fn bad_policy(message: String) -> Failure {
-    Failure::usage(message, "`crossinfer run --help` lists the policies")
 }

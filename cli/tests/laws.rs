@@ -28,6 +28,23 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
+/// A copy of the study in a folder of this test's own.
+fn study(name: &str) -> PathBuf {
+    let out = folder(name);
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in");
+    for file in [
+        "toy.toml",
+        "profiles/models/vlm.toml",
+        "profiles/toy/soc.toml",
+        "profiles/toy/vlm.toml",
+    ] {
+        let to = out.join(file);
+        fs::create_dir_all(to.parent().expect("it has a folder")).expect("a folder can be made");
+        fs::copy(from.join(file), to).expect("a file can be copied");
+    }
+    out
+}
+
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let run = |command: &str, jobs: &str| {
@@ -122,7 +139,7 @@ fn a_folder_with_other_files_is_left_alone() {
     fs::write(out.join("summary.json"), "old").expect("a file can be written");
     let refused = crossinfer(&["run", "toy.toml", "--out", path]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("thesis.tex"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`summary.json`"));
     assert_eq!(
         fs::read_to_string(out.join("summary.json")).ok().as_deref(),
         Some("old")
@@ -197,4 +214,132 @@ fn every_built_in_profile_is_in_order() {
     let mut arguments = vec!["check"];
     arguments.extend(files.iter().map(String::as_str));
     stdout(&arguments);
+}
+
+#[test]
+fn a_path_through_other_folders_shows_no_absolute_path() {
+    for path in ["../study.in/toy.toml", "profiles/../toy.toml"] {
+        let text = stdout(&["run", path, "--format", "json", "--replications", "1"]);
+        assert!(!text.contains(env!("CARGO_MANIFEST_DIR")), "{path}");
+    }
+}
+
+#[test]
+fn a_policy_that_cannot_serve_is_the_command_lines_fault() {
+    let out = study("cannot");
+    let text = |path: &str| fs::read_to_string(out.join(path)).expect("the file is there");
+    // The NPU cannot decode.
+    let costs = text("profiles/toy/vlm.toml");
+    let (before, npu) = costs.split_once("[engines.npu").expect("the NPU has costs");
+    let npu: Vec<&str> = npu
+        .lines()
+        .filter(|line| !line.starts_with("decode"))
+        .collect();
+    let costs = format!("{before}[engines.npu{}\n", npu.join("\n"));
+    fs::write(out.join("profiles/toy/vlm.toml"), costs).expect("a file can be written");
+    let scenario = out.join("toy.toml");
+    let scenario = scenario.to_str().expect("the path is text");
+    for arguments in [
+        ["run", scenario, "--policy", "single:npu"],
+        ["compare", scenario, "--policies", "single:npu"],
+    ] {
+        let output = crossinfer(&arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.contains(&format!("`{} single:npu`", arguments[2])),
+            "{error}"
+        );
+        assert!(error.contains("`single:cpu` can serve"), "{error}");
+        assert!(!error.contains("toy.toml:1"), "{error}");
+    }
+}
+
+#[test]
+fn numbers_below_their_range_say_what_would_be_right() {
+    for (option, least) in [("--replications", 1), ("--seed", 0), ("--jobs", 1)] {
+        let output = crossinfer(&["run", "toy.toml", option, "-1"]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.contains(&format!("give a whole number from {least} to ")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_not_text_says_where() {
+    let path = folder("bytes").join("s.toml");
+    fs::write(&path, b"title = 'x'\nsoc = '\xe9'\n").expect("a file can be written");
+    let output = crossinfer(&["run", path.to_str().expect("the path is text")]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        error.contains("line 2 has byte 0xe9 at offset 19"),
+        "{error}"
+    );
+}
+
+#[test]
+fn run_and_compare_share_a_folder() {
+    let out = folder("shared");
+    let path = out.to_str().expect("the path is text");
+    stdout(&["run", "toy.toml", "--out", path, "--trace"]);
+    stdout(&["compare", "toy.toml", "--policies", "serial", "--out", path]);
+    for name in [
+        "summary.json",
+        "requests.csv",
+        "trace.jsonl",
+        "timeline.svg",
+    ] {
+        assert!(out.join(name).is_file(), "{name}");
+    }
+    stdout(&["run", "toy.toml", "--out", path]);
+    assert!(out.join("compare.json").is_file());
+    assert!(!out.join("trace.jsonl").exists());
+}
+
+#[test]
+fn a_users_own_file_is_not_overwritten_for_its_name() {
+    let out = folder("own");
+    let path = out.to_str().expect("the path is text");
+    let mine = out.join("requests.csv");
+    let refused = |cause: &str| {
+        fs::write(&mine, "mine").expect("a file can be written");
+        let output = crossinfer(&["run", "toy.toml", "--out", path]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(cause), "{error}");
+        assert_eq!(fs::read_to_string(&mine).ok().as_deref(), Some("mine"));
+    };
+    refused("holds `requests.csv`, which crossinfer did not write");
+    stdout(&["run", "toy.toml", "--out", path, "--force"]);
+    refused("has changed since crossinfer wrote it");
+}
+
+#[test]
+fn what_is_not_random_runs_once_and_says_so() {
+    let path = study("fixed").join("toy.toml");
+    let text = fs::read_to_string(&path).expect("the file is there");
+    let text = text
+        .replace(
+            "poisson = { rate_hz = 0.2 }",
+            "periodic = { period_s = 5.0 }",
+        )
+        .replace("{ uniform = { low = 8, high = 48 } }", "28");
+    fs::write(&path, text).expect("a file can be written");
+    let name = path.to_str().expect("the path is text");
+    let printed = [["run", "3"], ["compare", "3"]].map(|[command, count]| {
+        crossinfer(&[command, name, "--replications", count, "--seed", "5"])
+    });
+    for output in printed {
+        let text = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(output.status.success(), "{text}");
+        assert!(!text.contains('±'), "{text}");
+        assert!(text.contains("1 replication"), "{text}");
+        assert!(text.contains("`--seed` has no effect"), "{text}");
+        assert!(text.contains("1 replication is enough"), "{text}");
+    }
 }

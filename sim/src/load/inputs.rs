@@ -248,7 +248,7 @@ impl Finder<'_> {
         self.library.costs(soc, model).ok_or_else(|| {
             let names = self.library.names(Kind::Costs);
             let mut help = format!(
-                "name a cost file with `costs = \"path.toml\"`, or measure one on the board with `crossinfer calibrate`; costs of `{soc}`: "
+                "write a cost file and name it with `costs = \"path.toml\"`; costs of `{soc}`: "
             );
             let prefix = format!("{soc}/");
             let of_soc: Vec<&str> = names

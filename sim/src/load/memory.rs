@@ -100,6 +100,14 @@ pub(super) fn lower(
     for engine in &mut soc.engines {
         let limits = &scenario.limits.engine_kv_budget_bytes;
         if let Some(limit) = limits.get(&engine.name) {
+            let most = engine.kv_budget.min(budget);
+            if *limit > most as f64 && most > 0 {
+                warnings.push(format!(
+                    "`limits.engine_kv_budget_bytes.{}` has no effect: the engine may hold {}",
+                    engine.name,
+                    gigabytes(most as f64)
+                ));
+            }
             engine.kv_budget = engine.kv_budget.min(*limit as u64);
         }
         engine.kv_budget = engine.kv_budget.min(budget);

@@ -30,6 +30,7 @@ mod suggest;
 mod tests;
 mod trace;
 mod warnings;
+mod without_effect;
 
 use std::fmt;
 

@@ -8,7 +8,7 @@ use super::{costs, policy, suggest};
 use crate::cost::CostTable;
 use crate::diag::Diagnostic;
 use crate::spec::model::StageKind;
-use crate::world::{EngineId, LaneId, STAGES_MAX, StageId};
+use crate::world::{EngineId, Lane, LaneId, STAGES_MAX, StageId};
 
 /// Most exclusion groups.
 const GROUPS_MAX: usize = 32;
@@ -56,9 +56,7 @@ pub(super) fn check_costs(
         faults.push(
             place
                 .key_fault(format!("stage `{name}` cannot run anywhere"), label)
-                .help(format!(
-                    "add `[engines.ENGINE.stages.{name}]` to `{file}`, or measure it on the board with `crossinfer calibrate`"
-                )),
+                .help(supply(parts, soc, name)),
         );
     }
     if !queries || faults.len() > before {
@@ -96,6 +94,26 @@ pub(super) fn check_costs(
                 .help(format!("add one of them to `{file}`")),
         );
     }
+}
+
+/// Where the cost of a stage that runs nowhere belongs: on an engine that is not said to be unable.
+fn supply(parts: &Parts<'_>, soc: &Soc, stage: &str) -> String {
+    let file = parts.costs.name();
+    let unable = |engine: &str| {
+        let costs = parts.costs.raw.engines.get(engine);
+        costs.is_some_and(|costs| costs.unsupported.contains_key(stage))
+    };
+    let engines = || {
+        let of = |lane: &Lane| soc.engines[lane.engine.0 as usize].name.as_str();
+        soc.lanes.iter().map(of)
+    };
+    if let Some(engine) = engines().find(|engine| !unable(engine)) {
+        return format!("add `[engines.{engine}.stages.{stage}]` to `{file}`");
+    }
+    let engine = engines().next().unwrap_or("cpu");
+    format!(
+        "add `[engines.{engine}.stages.{stage}]` to `{file}` and remove `{stage}` from its `[engines.{engine}.unsupported]`"
+    )
 }
 
 /// The lane that each stage is fixed to.
@@ -198,7 +216,7 @@ fn cannot_run(
                 format!("not in `{}`", parts.costs.name()),
             )
             .help(format!(
-                "add `[engines.{engine}.stages.{stage}]` to `{}`, or measure it with `crossinfer calibrate`",
+                "add `[engines.{engine}.stages.{stage}]` to `{}`, or place it on another lane",
                 parts.costs.name()
             )),
     }

@@ -37,6 +37,7 @@ pub(super) struct Findings {
 pub(super) fn check(place: &Place<'_>, shape: &Shape) -> Findings {
     let mut checker = Checker {
         findings: Findings::default(),
+        optional: false,
     };
     checker.check(place, shape, None);
     checker.findings
@@ -47,6 +48,8 @@ type Origin<'o> = Option<&'o (String, Range<usize>)>;
 
 struct Checker {
     findings: Findings,
+    /// Whether what is looked at may be left out.
+    optional: bool,
 }
 
 impl Checker {
@@ -58,6 +61,8 @@ impl Checker {
         let Some(value) = place.value() else {
             return;
         };
+        // What is in here is asked for by what is around it, unless a table says otherwise.
+        let optional = std::mem::take(&mut self.optional);
         match (shape, value) {
             (Shape::Text, Value::Text(_)) | (Shape::Flag, Value::Boolean) => {}
             (Shape::Integer(bounds), Value::Integer(Some(value))) => {
@@ -70,9 +75,11 @@ impl Checker {
                 ));
             }
             (Shape::Number(bounds), Value::Integer(_) | Value::Float(_)) => {
+                self.optional = optional;
                 self.number(place, *bounds);
             }
             (Shape::Quantity(bounds), Value::Integer(_) | Value::Float(_)) => {
+                self.optional = optional;
                 if let Some(value) = self.number(place, *bounds) {
                     self.record(place, value, (None, None), origin.cloned());
                 }
@@ -124,7 +131,11 @@ impl Checker {
                         format!("{} is not a finite number", place.quoted()),
                         "must be finite",
                     )
-                    .help(format!("write a number, or leave `{}` out", last(place))),
+                    .help(if self.optional {
+                        format!("write a number, or leave `{}` out", last(place))
+                    } else {
+                        format!("write a number, for example {:?}", bounds.example())
+                    }),
             );
             return None;
         }
@@ -148,10 +159,16 @@ impl Checker {
         } else {
             format!(" {unit}")
         };
-        self.fault(place.fault(
+        let mut fault = place.fault(
             format!("{} is {}", place.quoted(), place.source()),
             format!("must be {right}{unit}"),
-        ));
+        );
+        if let Some(why) = reason(last(place))
+            && bounds.most.is_some_and(|most| value > most)
+        {
+            fault = fault.help(why);
+        }
+        self.fault(fault);
         false
     }
 
@@ -171,6 +188,7 @@ impl Checker {
         let mut numbers = [None; 3];
         for (key, number) in ["value", "low", "high"].into_iter().zip(&mut numbers) {
             let inner = place.key(key);
+            self.optional = key != "value";
             match inner.value() {
                 None => {}
                 // An interval may reach down to nothing, even where the value may not be nothing.
@@ -248,6 +266,7 @@ impl Checker {
         let mut meant = Vec::new();
         for key in place.keys() {
             if let Some(field) = fields.get(key) {
+                self.optional = !field.required;
                 self.check(&place.key(key), &field.shape, origin);
             } else {
                 let absent = fields
@@ -263,11 +282,14 @@ impl Checker {
                 self.fault(
                     place
                         .key_fault(format!("{} lacks `{key}`", place.quoted()), "required")
-                        .help(format!(
-                            "add `{key} = {}`: {}",
-                            field.shape.example(),
-                            field.summary
-                        )),
+                        .help(match whole_example(&place.key(key)) {
+                            Some(example) => format!("{example}: {}", field.summary),
+                            None => format!(
+                                "add `{key} = {}`: {}",
+                                field.shape.example(),
+                                field.summary
+                            ),
+                        }),
                 );
             }
         }
@@ -428,7 +450,23 @@ fn number_at(place: &Place<'_>) -> Option<f64> {
 }
 
 fn example(place: &Place<'_>, shape: &Shape) -> String {
+    if let Some(example) = whole_example(place) {
+        return example.to_owned();
+    }
     format!("for example `{} = {}`", last(place), shape.example())
+}
+
+/// What to write where an example by type alone would not load.
+fn whole_example(place: &Place<'_>) -> Option<&'static str> {
+    match place.path().split('[').next()? {
+        "exclusive" if !place.path().contains('.') => Some(
+            "for example `exclusive = [[\"encode@npu\", \"decode@gpu\"]]`, above the first table",
+        ),
+        "streams" if !place.path().contains('.') => Some(
+            "add at the end `[[streams]]`, then a line `name = \"camera\"` and a line `queries = { arrivals = { times_s = [0.0] }, prompt_tokens = 16, output_tokens = 32 }`",
+        ),
+        _ => None,
+    }
 }
 
 /// The value rewritten so that it fits, where it is plain what was meant.
@@ -448,6 +486,17 @@ fn mended(place: &Place<'_>, shape: &Shape) -> Option<String> {
         _ => return None,
     };
     Some(format!("write `{key} = {value}`"))
+}
+
+/// Why a key may not be greater than it may.
+fn reason(key: &str) -> Option<&'static str> {
+    match key {
+        "replications" => Some("every run is kept until the end, and memory grows with them"),
+        "cv" => Some(
+            "beyond that nearly all draws are next to nothing, and the mean rests on draws that no run is long enough to see",
+        ),
+        _ => None,
+    }
 }
 
 /// The last key of the path.

@@ -300,7 +300,8 @@ impl Bounds {
         (self.whole && value.fract() != 0.0).then(|| "a whole number".to_owned())
     }
 
-    fn example(&self) -> f64 {
+    /// A number that keeps to them.
+    pub(super) fn example(&self) -> f64 {
         self.most.map_or(1.0, |most| most.min(1.0))
     }
 }

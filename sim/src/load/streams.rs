@@ -11,6 +11,10 @@ use crate::workload::{FramePlan, FrameTimes, QueryPlan, QueryTimes, StreamPlan};
 
 /// Most streams of a scenario.
 const STREAMS_MAX: usize = 1 << 16;
+/// Shortest mean think time of users without a `count`, s: one who is refused asks again after it.
+const THINK_MIN_S: f64 = 1e-3;
+/// Most state changes of a modulated source that a run may be expected to walk.
+const CHANGES_MAX: f64 = 1e8;
 
 /// Checks the streams and lists them by name, copies written out.
 pub(super) fn lower(
@@ -138,6 +142,7 @@ impl Reader<'_> {
                 self.no_start(place, "trace");
                 // A trace that is not there has its own fault.
                 let trace = self.traces.get(file)?;
+                self.before_horizon(&clock_place, file, &trace.times);
                 self.check_count(place, raw.count, trace.times.len());
                 Some(FrameTimes::Listed(trace.times.clone()))
             }
@@ -168,7 +173,7 @@ impl Reader<'_> {
                 rates_hz,
                 mean_stay_s,
             } => self
-                .states(&arrivals_place.key("mmpp"), rates_hz, mean_stay_s)
+                .states(&arrivals_place.key("mmpp"), raw, rates_hz, mean_stay_s)
                 .then(|| QueryTimes::Mmpp {
                     rates_hz: rates_hz.clone(),
                     mean_stay_s: mean_stay_s.clone(),
@@ -187,14 +192,19 @@ impl Reader<'_> {
                 users,
                 think_s,
                 exponential,
-            } => Some(QueryTimes::ClosedLoop {
-                users: *users,
-                think_s: *think_s,
-                exponential: *exponential,
-            }),
+            } => {
+                let think_place = arrivals_place.key("closed_loop").key("think_s");
+                self.think(&think_place, *think_s, raw.count);
+                Some(QueryTimes::ClosedLoop {
+                    users: *users,
+                    think_s: *think_s,
+                    exponential: *exponential,
+                })
+            }
             Arrivals::Trace { file } => {
                 self.no_start(place, "trace");
                 let trace = self.traces.get(file)?;
+                self.before_horizon(&arrivals_place, file, &trace.times);
                 self.check_count(place, raw.count, trace.times.len());
                 listed_prompt.clone_from(&trace.prompt_tokens);
                 listed_output.clone_from(&trace.output_tokens);
@@ -261,6 +271,27 @@ impl Reader<'_> {
         }
     }
 
+    /// A trace must start before the horizon.
+    fn before_horizon(&mut self, place: &Place<'_>, file: &str, times: &[Instant]) {
+        if let (Some(horizon), Some(first)) = (self.horizon, times.first())
+            && *first >= Instant::from_secs_f64(horizon)
+        {
+            self.faults.push(
+                place
+                    .key("trace")
+                    .key("file")
+                    .fault(
+                        format!("no time of `{file}` is before the horizon"),
+                        format!("has no effect: `run.horizon_s` is {horizon} s"),
+                    )
+                    .help(format!(
+                        "raise `run.horizon_s` above {} s, the first time",
+                        first.as_secs_f64()
+                    )),
+            );
+        }
+    }
+
     /// A count must not ask for more than there is.
     fn check_count(&mut self, place: &Place<'_>, count: Option<u64>, listed: usize) {
         if count.is_some_and(|count| count > listed as u64) {
@@ -318,7 +349,22 @@ impl Reader<'_> {
             .then(|| times.iter().map(|&t| Instant::from_secs_f64(t)).collect())
     }
 
-    fn states(&mut self, place: &Place<'_>, rates: &[f64], stays: &[f64]) -> bool {
+    /// A user who is refused asks again after the think time: next to none would never let time pass.
+    fn think(&mut self, place: &Place<'_>, think_s: f64, count: Option<u64>) {
+        // One who does not think at all leaves when he is refused.
+        if think_s > 0.0 && think_s < THINK_MIN_S && count.is_none() {
+            self.faults.push(
+                place
+                    .fault(
+                        format!("users of stream `{}` who think for {think_s} s", self.name),
+                        format!("must be 0 or at least {THINK_MIN_S} s without `count`"),
+                    )
+                    .help("a user who is refused asks again after it, so that the run might never get on: raise it, or add `count = 100` to the queries"),
+            );
+        }
+    }
+
+    fn states(&mut self, place: &Place<'_>, raw: &Queries, rates: &[f64], stays: &[f64]) -> bool {
         let before = self.faults.len();
         let (rates_place, stays_place) = (place.key("rates_hz"), place.key("mean_stay_s"));
         if rates.len() < 2 {
@@ -343,22 +389,37 @@ impl Reader<'_> {
                 "at least one rate must be greater than 0 Hz",
             ));
         }
-        for (index, rate) in rates.iter().enumerate() {
-            if !(0.0..=1e9).contains(rate) {
-                self.faults.push(
-                    rates_place
-                        .index(index)
-                        .fault(format!("rate of {rate} Hz"), "must be within 0 and 1e9 Hz"),
-                );
-            }
+        if self.faults.len() > before {
+            return false;
         }
-        for (index, stay) in stays.iter().enumerate() {
-            if *stay <= 0.0 || *stay > 1e9 {
-                self.faults.push(stays_place.index(index).fault(
-                    format!("stay of {stay} s"),
-                    "must be greater than 0 s and at most 1e9 s",
-                ));
-            }
+        // The source plays until the horizon or its count, whichever is expected first.
+        let cycle_s: f64 = stays.iter().sum();
+        let a_cycle: f64 = rates
+            .iter()
+            .zip(stays)
+            .map(|(rate, stay)| rate * stay)
+            .sum();
+        let counted_s = raw.count.map(|count| count as f64 / a_cycle * cycle_s);
+        let span_s = self
+            .horizon
+            .map(|horizon| horizon - raw.start_s)
+            .into_iter()
+            .chain(counted_s)
+            .fold(f64::INFINITY, f64::min);
+        let changes = span_s / cycle_s * stays.len() as f64;
+        // A source without an end has its own fault.
+        if changes.is_finite() && changes > CHANGES_MAX {
+            self.faults.push(
+                stays_place
+                    .fault(
+                        format!(
+                            "stream `{}` changes its state {changes:.1e} times",
+                            self.name
+                        ),
+                        format!("at most {CHANGES_MAX:.0e} times within {span_s:.3} s"),
+                    )
+                    .help("each change is played: lengthen the stays, or shorten the run"),
+            );
         }
         self.faults.len() == before
     }

@@ -285,6 +285,17 @@ fn a_scenario_needs_streams() {
 }
 
 #[test]
+fn the_help_for_missing_streams_loads() {
+    let toy = Toy::default();
+    let text = "title = \"none\"\nsoc = \"toy\"\nmodel = \"vlm\"\n[run]\nhorizon_s = 9.0\n";
+    let faults = load_scenario("s.toml", text, &toy, &toy).unwrap_err();
+    let help = faults.list[0].help.clone().unwrap();
+    // Every other piece between backticks is a line to write.
+    let lines: Vec<&str> = help.split('`').skip(1).step_by(2).collect();
+    load(&toy, &format!("{text}{}\n", lines.join("\n")));
+}
+
+#[test]
 fn paths_are_relative_to_the_scenario() {
     let toy = Toy {
         files: vec![("dir/board/soc.toml".to_owned(), toy::SOC.to_owned())],

@@ -1,7 +1,7 @@
 //! What is right but worth knowing: assumed numbers, settings without effect.
 
 use super::compile::Parts;
-use super::{lengths, trace};
+use super::{lengths, trace, without_effect};
 use crate::cost::Noise;
 use crate::spec::model::StageKind;
 use crate::spec::quantity::OriginKind;
@@ -49,6 +49,7 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
     if world.contention_off && scenario.background.bandwidth_gbps > 0.0 {
         warnings.push("`background.bandwidth_gbps` has no effect with contention `none`".into());
     }
+    warnings.extend(without_effect::warnings(parts, world));
     if !world.contention_off && world.lanes.len() > 1 {
         without_bytes(world, warnings);
     }

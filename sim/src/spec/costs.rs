@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::quantity::{BYTES_MAX, Origin, Quantity};
+use super::quantity::{BYTES_MAX, Origin, Quantity, SECONDS_MAX};
+use super::scenario::CV_MAX;
 
 /// Costs of a model on a SoC (`profiles/<soc>/<model>.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -58,10 +59,13 @@ pub struct StageCost {
     /// Origin of this table's numbers.
     pub origin: Option<String>,
     /// Time whatever the size, s.
+    #[schemars(extend("maximum" = SECONDS_MAX))]
     pub fixed_s: Option<Quantity>,
     /// Time per token, s.
+    #[schemars(extend("maximum" = SECONDS_MAX))]
     pub per_token_s: Option<Quantity>,
     /// Time per token and token of context before it, s.
+    #[schemars(extend("maximum" = SECONDS_MAX))]
     pub per_token_context_s: Option<Quantity>,
     /// Measured times by size, interpolated linearly in time.
     pub table: Option<TimeTable>,
@@ -75,9 +79,10 @@ pub struct StageCost {
     /// DRAM bytes per token and token of context before it.
     pub bytes_per_token_context: Option<Quantity>,
     /// Spread of the time: coefficient of variation of a log-normal factor with mean 1.
+    #[schemars(extend("maximum" = CV_MAX))]
     pub cv: Option<Quantity>,
     /// Spread of the time as measured samples (s) at one size; the drawn factor is sample ÷ mean.
-    #[schemars(extend("x-numbers" = true))]
+    #[schemars(extend("x-numbers" = true), inner(range(max = SECONDS_MAX)))]
     pub samples_s: Option<Vec<f64>>,
     /// CPU cores that the stage keeps busy beside its engine.
     pub host_cores: Option<Quantity>,
@@ -103,6 +108,6 @@ pub struct TimeTable {
     /// Sizes in tokens (megapixels for `encode`, bytes for `import` and `export`), rising.
     pub size: Vec<f64>,
     /// Times in seconds.
-    #[schemars(extend("x-numbers" = true))]
+    #[schemars(extend("x-numbers" = true), inner(range(max = SECONDS_MAX)))]
     pub time_s: Vec<f64>,
 }

@@ -10,6 +10,13 @@ use super::soc::ContentionModelName;
 
 /// Fastest that a file may ask for, per second: one a nanosecond.
 const RATE_MAX: f64 = 1e9;
+/// Shortest horizon and mean stay in a state, s: a thousand steps of the clock.
+const SPAN_MIN: f64 = 1e-6;
+/// Most runs: each is kept until the end, for medians over runs.
+const REPLICATIONS_MAX: u32 = 1_000_000;
+/// Greatest coefficient of variation: beyond, nearly all draws are next to nothing, and the mean rests
+/// on draws that no run is long enough to see.
+pub(super) const CV_MAX: f64 = 100.0;
 
 /// A scenario (`scenarios/*.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -31,7 +38,7 @@ pub struct ScenarioFile {
     pub seed: u64,
     /// Independent runs; intervals need at least two.
     #[serde(default = "one_u32")]
-    #[schemars(extend("minimum" = 1))]
+    #[schemars(extend("minimum" = 1, "maximum" = REPLICATIONS_MAX))]
     pub replications: u32,
     /// Horizon and warm-up.
     #[serde(default)]
@@ -84,7 +91,7 @@ fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// Stop admitting arrivals at this time, s; absent: when every source has ended.
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = SECONDS_MAX))]
+    #[schemars(extend("minimum" = SPAN_MIN, "maximum" = SECONDS_MAX))]
     pub horizon_s: Option<f64>,
     /// Leave requests that arrive before this time out of the statistics, s.
     #[serde(default)]
@@ -263,7 +270,7 @@ pub enum LengthPrediction {
     /// The true length times a log-normal error.
     Noisy {
         /// Coefficient of variation of the error.
-        #[schemars(extend("exclusiveMinimum" = 0))]
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = CV_MAX))]
         cv: f64,
     },
 }
@@ -405,8 +412,10 @@ pub enum Arrivals {
     /// Bursty: the Poisson rate follows a Markov chain over states visited in turn.
     Mmpp {
         /// Rate in each state, queries per second.
+        #[schemars(inner(range(min = 0.0, max = RATE_MAX)))]
         rates_hz: Vec<f64>,
         /// Mean (exponential) stay in each state, s.
+        #[schemars(inner(range(min = SPAN_MIN, max = SECONDS_MAX)))]
         mean_stay_s: Vec<f64>,
     },
     /// Gamma-distributed gaps: bursty above a coefficient of variation of 1, regular below.
@@ -415,7 +424,7 @@ pub enum Arrivals {
         #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATE_MAX))]
         rate_hz: f64,
         /// Coefficient of variation of the gaps.
-        #[schemars(extend("exclusiveMinimum" = 0))]
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = CV_MAX))]
         cv: f64,
     },
     /// At these times, s.
@@ -425,7 +434,8 @@ pub enum Arrivals {
         /// Users.
         #[schemars(extend("minimum" = 1))]
         users: u32,
-        /// Mean think time, s.
+        /// Mean think time, s; at least 0.001 unless `count` is given, since a refused user asks again
+        /// after it.
         #[schemars(extend("minimum" = 0, "maximum" = SECONDS_MAX))]
         think_s: f64,
         /// Whether think times are exponential (else constant).
@@ -468,7 +478,7 @@ pub enum LengthDistribution {
         #[schemars(extend("minimum" = 1, "maximum" = TOKENS_MAX))]
         mean: f64,
         /// Coefficient of variation.
-        #[schemars(extend("exclusiveMinimum" = 0))]
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = CV_MAX))]
         cv: f64,
     },
     /// Geometric on 1, 2, …: an end-of-sequence token with constant probability.
@@ -480,6 +490,7 @@ pub enum LengthDistribution {
     /// Drawn from a list.
     Empirical {
         /// Lengths.
+        #[schemars(inner(range(min = 1)))]
         tokens: Vec<u32>,
     },
 }

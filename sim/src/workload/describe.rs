@@ -2,8 +2,12 @@
 
 use std::fmt::Write as _;
 
+use super::lengths::{mean_length, mean_output};
 use super::plan::{FramePlan, FrameTimes, LengthPlan, QueryPlan, QueryTimes, StreamPlan};
 use crate::time::Instant;
+
+/// Part of a mean by which a cut must change it to be worth a word.
+const NOTICEABLE: f64 = 0.05;
 
 /// One sentence for each source of the stream, for people.
 pub fn describe(plan: &StreamPlan) -> Vec<String> {
@@ -81,6 +85,13 @@ fn describe_queries(plan: &QueryPlan) -> String {
     };
     if longest(&plan.output) > plan.output_max {
         _ = write!(text, " cut at {}", plan.output_max);
+        let (drawn, played) = (
+            mean_length(&plan.output),
+            mean_output(&plan.output, plan.output_max),
+        );
+        if (drawn - played).abs() > NOTICEABLE * drawn {
+            _ = write!(text, " (mean {} then)", short(played));
+        }
     }
     if let Some(deadline) = plan.deadline {
         _ = write!(text, ", due within {} s", short(deadline.as_secs_f64()));
@@ -184,9 +195,15 @@ fn limits(start: Instant, count: u64) -> String {
     text
 }
 
-/// At most six significant digits.
+/// About four significant digits, with an exponent where plain digits would be many.
 fn short(x: f64) -> String {
-    format!("{x:.5e}").parse().unwrap_or(x).to_string()
+    let rounded: f64 = format!("{x:.3e}").parse().unwrap_or(x);
+    match x.abs() {
+        plain if plain == 0.0 || (1e-4..1e4).contains(&plain) => rounded.to_string(),
+        // Whole numbers of a moderate size are exact.
+        plain if plain < 1e7 && plain.fract() == 0.0 => x.to_string(),
+        _ => format!("{rounded:e}"),
+    }
 }
 
 #[cfg(test)]
@@ -252,6 +269,40 @@ mod tests {
               to 32, 64-token answers, due within 2 s, from 1.5 s on, at most 12"
             ]
         );
+    }
+
+    #[test]
+    fn a_cut_that_changes_the_mean_says_so() {
+        let mut plan = stream();
+        plan.frames = None;
+        let queries = plan.queries.as_mut().expect("the stream asks");
+        queries.output = LengthPlan::Uniform(1, 300);
+        queries.output_max = 100;
+        assert_eq!(
+            describe(&plan),
+            [
+                "queries: Poisson, 0.1 /s, 24-token prompts, answers uniform 1 to 300 cut at 100 \
+                 (mean 83.5 then)"
+            ]
+        );
+        let queries = plan.queries.as_mut().expect("the stream asks");
+        queries.output_max = 290;
+        assert!(!describe(&plan)[0].contains("then"));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (number, text) in [
+            (0.0, "0"),
+            (1.0 / 3.0, "0.3333"),
+            (29.97, "29.97"),
+            (86_399.0, "86399"),
+            (12_345.6, "1.235e4"),
+            (1e300, "1e300"),
+            (1.25e-9, "1.25e-9"),
+        ] {
+            assert_eq!(short(number), text);
+        }
     }
 
     #[test]

@@ -1,0 +1,211 @@
+//! Keys that a scenario sets and that change nothing.
+
+use super::compile::Parts;
+use super::document::Place;
+use crate::spec::model::StageKind;
+use crate::spec::scenario::{LengthPrediction, Policy};
+use crate::time::{Duration, Instant};
+use crate::workload::{FrameTimes, LengthPlan, QueryTimes};
+use crate::world::{Graph, Lane, World};
+
+/// A word on each key without effect.
+pub(super) fn warnings(parts: &Parts<'_>, world: &World) -> Vec<String> {
+    let mut found = Vec::new();
+    let root = parts.scenario.root();
+    let frames = world.streams.iter().any(|stream| stream.frames.is_some());
+    let queries = world.streams.iter().any(|stream| stream.queries.is_some());
+    if !frames {
+        for key in [
+            root.key("context").key("keep"),
+            root.key("modes").key("embedding_cache"),
+            root.key("modes").key("ingest_during_generation"),
+        ] {
+            found.extend(no_effect(&key, "no stream has frames"));
+        }
+        let graph = &world.frame_graph;
+        found.extend(placed_in_vain(parts, world, graph, "no stream has frames"));
+    }
+    if !queries {
+        for key in [
+            root.key("context").key("binding"),
+            root.key("context").key("answers_join_history"),
+            root.key("limits").key("max_requests"),
+            root.key("beliefs").key("output_tokens"),
+        ] {
+            found.extend(no_effect(&key, "no stream has queries"));
+        }
+        let graph = &world.query_graph;
+        found.extend(placed_in_vain(parts, world, graph, "no stream has queries"));
+    }
+    if queries {
+        found.extend(known_lengths(&root, world));
+        found.extend(undecided(&root, world));
+    }
+    found.extend(idle_budgets(parts, world));
+    found.extend(cut_counts(parts, world));
+    found
+}
+
+fn no_effect(key: &Place<'_>, why: &str) -> Option<String> {
+    key.is_present()
+        .then(|| format!("{} has no effect: {why}", key.quoted()))
+}
+
+/// Placed stages of a graph that never runs.
+fn placed_in_vain(parts: &Parts<'_>, world: &World, graph: &Graph, why: &str) -> Vec<String> {
+    let placement = parts.scenario.root().key("placement");
+    let names = graph
+        .stages
+        .iter()
+        .map(|id| &world.stages[id.0 as usize].name);
+    names
+        .filter_map(|name| no_effect(&placement.key(name), why))
+        .collect()
+}
+
+/// A prediction where the mean tells every length already.
+fn known_lengths(root: &Place<'_>, world: &World) -> Option<String> {
+    let constant = world
+        .streams
+        .iter()
+        .filter_map(|stream| stream.queries.as_ref())
+        .all(|queries| {
+            let most = queries.output_max;
+            match &queries.output {
+                LengthPlan::Fixed(_) => true,
+                LengthPlan::Uniform(low, high) => low == high || *low >= most,
+                LengthPlan::Geometric { mean } => *mean <= 1.0,
+                LengthPlan::Empirical(list) | LengthPlan::Listed(list) => list
+                    .windows(2)
+                    .all(|pair| pair[0].min(most) == pair[1].min(most)),
+                LengthPlan::LogNormal { .. } => false,
+            }
+        });
+    if !constant || matches!(world.prediction, LengthPrediction::Noisy { .. }) {
+        return None;
+    }
+    let key = root.key("beliefs").key("output_tokens");
+    no_effect(&key, "the answers of each stream are all of one length")
+}
+
+/// A policy that has nothing to decide.
+fn undecided(root: &Place<'_>, world: &World) -> Option<String> {
+    let mut queries = world.streams.iter().filter_map(|s| s.queries.as_ref());
+    if world.policy == Policy::EarliestDeadlineFirst {
+        let no_deadline = queries.all(|queries| queries.deadline.is_none());
+        return no_deadline.then(|| {
+            "policy `earliest_deadline_first` orders nothing: no query has `deadline_s`".to_owned()
+        });
+    }
+    // Who left the policy out chose none.
+    if !root.key("policy").is_present() && world.policy == Policy::default() {
+        return None;
+    }
+    let graph = &world.query_graph;
+    let bound = [graph.bound_at, graph.bound_end].map(|at| graph.stages[at as usize]);
+    let stage = bound
+        .into_iter()
+        .find(|stage| world.placement[stage.0 as usize].is_some())?;
+    let lane = world.placement[stage.0 as usize]?;
+    let able = |lane: &&Lane| {
+        bound
+            .iter()
+            .all(|&stage| world.costs.get(lane.engine, stage).is_some())
+    };
+    if world.lanes.iter().filter(able).count() < 2 {
+        return None;
+    }
+    let stage = &world.stages[stage.0 as usize].name;
+    let lane = &world.lanes[lane.0 as usize].name;
+    match &world.policy {
+        Policy::Single { lane: wanted } if wanted == lane => None,
+        Policy::Single { lane: wanted } => Some(format!(
+            "`placement` fixes `{stage}` on lane `{lane}`: answers run there, and not on `{wanted}` as policy `single` says"
+        )),
+        // These choose an order, too.
+        Policy::Serial | Policy::ShortestJobFirst | Policy::EarliestDeadlineFirst => None,
+        _ => Some(format!(
+            "`placement` fixes `{stage}` on lane `{lane}`: the policy chooses no lane for answers"
+        )),
+    }
+}
+
+/// Budgets of KV on engines that hold none.
+fn idle_budgets(parts: &Parts<'_>, world: &World) -> Vec<String> {
+    let limits = parts.scenario.root().key("limits");
+    let budgets = limits.key("engine_kv_budget_bytes");
+    let holds = |index: usize| {
+        world
+            .stages
+            .iter()
+            .zip(&world.costs.rows[index])
+            .any(|(stage, costs)| {
+                let vision = matches!(
+                    stage.kind,
+                    StageKind::Encode | StageKind::Project | StageKind::Custom
+                );
+                costs.is_some() && !vision
+            })
+    };
+    world
+        .engines
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !holds(*index))
+        .filter_map(|(_, engine)| {
+            let key = budgets.key(&engine.name);
+            no_effect(&key, "the engine runs no stage of the language model")
+        })
+        .collect()
+}
+
+/// Counts that the horizon cuts before they are reached.
+fn cut_counts(parts: &Parts<'_>, world: &World) -> Vec<String> {
+    let streams = parts.scenario.root().key("streams");
+    let mut found = Vec::new();
+    if world.horizon == Instant::NEVER {
+        return found;
+    }
+    for (index, raw) in parts.scenario.raw.streams.iter().enumerate() {
+        let first = format!("{}-1", raw.name);
+        let name = if raw.copies == 1 { &raw.name } else { &first };
+        let Some(plan) = world.streams.iter().find(|plan| plan.name == *name) else {
+            continue;
+        };
+        let frames = plan.frames.as_ref().and_then(|frames| {
+            let last = match &frames.clock {
+                FrameTimes::Periodic { period_s, jitter_s } if *jitter_s == 0.0 => {
+                    nth(frames.start, *period_s, frames.count)
+                }
+                FrameTimes::Listed(list) => listed(list, frames.count)?,
+                FrameTimes::Periodic { .. } => return None,
+            };
+            Some(("frames", frames.count, last))
+        });
+        let queries = plan.queries.as_ref().and_then(|queries| {
+            let last = match &queries.arrivals {
+                QueryTimes::Periodic { period_s } => nth(queries.start, *period_s, queries.count),
+                QueryTimes::Listed(list) => listed(list, queries.count)?,
+                _ => return None,
+            };
+            Some(("queries", queries.count, last))
+        });
+        for (source, count, last) in frames.into_iter().chain(queries) {
+            if last >= world.horizon {
+                let key = streams.index(index).key(source).key("count");
+                let why = format!("`run.horizon_s` comes before number {count}");
+                found.extend(no_effect(&key, &why));
+            }
+        }
+    }
+    found
+}
+
+/// When a periodic source would have its last arrival.
+fn nth(start: Instant, period_s: f64, count: u64) -> Instant {
+    start + Duration::from_secs_f64(count.saturating_sub(1) as f64 * period_s)
+}
+
+fn listed(list: &[Instant], count: u64) -> Option<Instant> {
+    list.get(count.checked_sub(1)? as usize).copied()
+}
