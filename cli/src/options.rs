@@ -159,8 +159,15 @@ fn seed(text: &str) -> Result<u64, String> {
     whole(text, 0, u64::MAX)
 }
 
+/// As many as a scenario file may ask for: what each found is kept in memory.
+const REPLICATIONS_MAX: u32 = 1_000_000;
+
 fn replications(text: &str) -> Result<NonZeroU32, String> {
-    whole(text, 1, u32::MAX.into())
+    let count: NonZeroU32 = whole(text, 1, REPLICATIONS_MAX.into())?;
+    if count.get() > REPLICATIONS_MAX {
+        return Err(format!("give a whole number from 1 to {REPLICATIONS_MAX}"));
+    }
+    Ok(count)
 }
 
 fn jobs(text: &str) -> Result<NonZeroUsize, String> {

@@ -74,7 +74,7 @@ pub struct StageCost {
     pub gbps: Option<Quantity>,
     /// DRAM bytes whatever the size.
     pub bytes: Option<Quantity>,
-    /// DRAM bytes per token.
+    /// DRAM bytes per token; of `import` and `export`, per byte of KV copied (2: read and written).
     pub bytes_per_token: Option<Quantity>,
     /// DRAM bytes per token and token of context before it.
     pub bytes_per_token_context: Option<Quantity>,
