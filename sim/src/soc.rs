@@ -32,6 +32,9 @@ struct Running {
     slowdown: f64,
     started: Instant,
     tokens: u32,
+    stage: StageId,
+    /// It has been counted as played outside what was measured.
+    counted: bool,
     played: Played,
 }
 
@@ -50,7 +53,9 @@ struct Played {
     /// Share of its time that suffers when the CPU is oversubscribed.
     cpu_share: f64,
     watts: f64,
+    /// Whether size and context lie within what was measured, alone and while another lane is busy.
     measured: bool,
+    corun_measured: bool,
     noisy: bool,
 }
 
@@ -100,6 +105,8 @@ impl<'w> Soc<'w> {
             slowdown: 0.0,
             started: Instant::ZERO,
             tokens: 0,
+            stage: StageId(0),
+            counted: false,
             played: Played {
                 secs: 0.0,
                 bytes: 0.0,
@@ -116,6 +123,7 @@ impl<'w> Soc<'w> {
                 cpu_share: 0.0,
                 watts: 0.0,
                 measured: true,
+                corun_measured: true,
                 noisy: false,
             },
         };
@@ -278,6 +286,8 @@ impl<'w> Soc<'w> {
             slowdown: 0.0,
             started: now,
             tokens,
+            stage: task.stage,
+            counted: !played.measured,
             played,
         };
         self.rates_stale = true;
@@ -351,8 +361,8 @@ impl<'w> Soc<'w> {
                 port,
             ),
         };
-        let (corun_ratio, corun_load) = match &costs.corun {
-            None => (1.0, load),
+        let (corun_ratio, corun_load, corun_measured) = match &costs.corun {
+            None => (1.0, load, true),
             Some(corun) => {
                 let beside = corun.at(n, task.context.into());
                 let ratio = if alone.secs > 0.0 {
@@ -360,13 +370,8 @@ impl<'w> Soc<'w> {
                 } else {
                     1.0
                 };
-                (
-                    ratio,
-                    Load {
-                        engine,
-                        mu: intensity(beside, port),
-                    },
-                )
+                let mu = intensity(beside, port);
+                (ratio, Load { engine, mu }, beside.measured)
             }
         };
         let on_cpu = world.engines[engine.0 as usize].kind == EngineKind::Cpu;
@@ -380,6 +385,7 @@ impl<'w> Soc<'w> {
             cpu_share: if on_cpu { 1.0 } else { costs.host_share },
             watts: self.watts(engine, costs),
             measured,
+            corun_measured,
             noisy: world.noise && costs.noise != Noise::None,
         }
     }
@@ -439,7 +445,14 @@ impl<'w> Soc<'w> {
             return;
         }
         let mut slowdowns = [1.0; N];
-        self.contend::<N>(&ids[..count], &mut slowdowns);
+        let known = self.contend::<N>(&ids[..count], &mut slowdowns);
+        for &id in &ids[..count] {
+            let lane = &mut self.lanes[id as usize];
+            if !lane.counted && !(known && (count == 1 || lane.played.corun_measured)) {
+                lane.counted = true;
+                self.unmeasured[lane.played.load.engine.0 as usize][lane.stage.0 as usize] += 1;
+            }
+        }
         let oversubscribed = self.oversubscribed();
         for (&id, &slowdown) in ids[..count].iter().zip(&slowdowns) {
             self.set_rate(id as usize, slowdown, oversubscribed, count > 1);
@@ -484,8 +497,8 @@ impl<'w> Soc<'w> {
         self.ends[index] = self.now + Duration((lane.left * rate + 0.5) as u64);
     }
 
-    /// Slowdowns of the running lanes `ids`.
-    fn contend<const N: usize>(&self, ids: &[u8], slowdowns: &mut [f64; N]) {
+    /// Slowdowns of the running lanes `ids`; whether they lie within what was measured of such pairs.
+    fn contend<const N: usize>(&self, ids: &[u8], slowdowns: &mut [f64; N]) -> bool {
         let mut loads = [Load {
             engine: EngineId(0),
             mu: 0.0,
@@ -507,6 +520,7 @@ impl<'w> Soc<'w> {
             // Background traffic slows even a stage that runs by itself, which the memo does not know.
             model.slowdowns(&loads[..1], &mut slowdowns[..1]);
         }
+        model.within_range(&loads[..count])
     }
 
     /// The lane that ends first, and when.

@@ -236,3 +236,31 @@ fn what_lies_outside_the_measured_range_is_counted() {
     let named = |stage: &str| ("a".to_owned(), stage.to_owned(), 2);
     assert_eq!(unmeasured(&outside), [named("prefill"), named("decode")]);
 }
+
+#[test]
+fn costs_beside_others_outside_their_range_are_counted_only_beside_others() {
+    // As above, but the costs of `a` beside others were measured for a single token.
+    let toy = |beside: &str| {
+        let rows = "[engines.a.corun]\ndecode = { per_token_s = 0.020, measured_tokens = [1, 1] }";
+        toy()
+            .costs("[engines.b.stages]", &format!("{rows}\n[engines.b.stages]"))
+            .set("policy = { fixed = { lanes = { x = 'a', y = 'b' } } }")
+            .stream("x", &[], &[0])
+            .stream_with(
+                "y",
+                &[],
+                if beside == "beside" { &[0] } else { &[500] },
+                2,
+                1,
+            )
+    };
+    let unmeasured = |toy: &Toy| {
+        let world = toy.world();
+        let mut simulation = Simulation::new(&world);
+        simulation.run(0);
+        simulation.summary().unmeasured
+    };
+    let once = [("a".to_owned(), "decode".to_owned(), 1)];
+    assert_eq!(unmeasured(&toy("beside")), once);
+    assert_eq!(unmeasured(&toy("later")), []);
+}
