@@ -15,7 +15,6 @@ pub use summary::{EngineSummary, Latency, LoadVerdict, Preparations, Summary};
 
 use crate::dispatch::{Effect, Input, Preparation, Reason};
 use crate::drive::Sink;
-use crate::spec::model::StageKind;
 use crate::time::{Duration, Instant};
 use crate::workload::QueryTimes;
 use crate::world::{ENGINES_MAX, LANES_MAX, STAGES_MAX, World};
@@ -342,10 +341,5 @@ impl Metrics<'_> {
     /// The run's summary. `peak_kv_bytes` comes from the scheduler, `unmeasured` from the executor.
     pub fn summary(&self, peak_kv_bytes: u64, unmeasured: &[[u64; STAGES_MAX]]) -> Summary {
         summary::build(self, peak_kv_bytes, unmeasured)
-    }
-
-    /// Stages that answer requests, for shares by kind.
-    fn kind(&self, stage: usize) -> StageKind {
-        self.world.stages[stage].kind
     }
 }

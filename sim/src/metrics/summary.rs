@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::queue::Trend;
 use super::{Metrics, Sample};
 use crate::dispatch::Reason;
-use crate::spec::model::StageKind;
 use crate::time::{Duration, Instant};
 use crate::workload::QueryTimes;
 use crate::world::STAGES_MAX;
@@ -370,19 +369,4 @@ fn outside(metrics: &Metrics<'_>, unmeasured: &[[u64; STAGES_MAX]]) -> Vec<(Stri
         }
     }
     list
-}
-
-impl Metrics<'_> {
-    /// Busy seconds of all engines in stages of a kind.
-    pub fn busy_in(&self, kind: StageKind) -> f64 {
-        let mut total = 0;
-        for row in &self.busy_by_stage {
-            for (stage, busy) in row.iter().enumerate().take(self.world.stages.len()) {
-                if self.kind(stage) == kind {
-                    total += busy;
-                }
-            }
-        }
-        Duration(total).as_secs_f64()
-    }
 }
