@@ -1,4 +1,4 @@
-//! Embeds the profiles, so that an installed command works without the repository.
+//! Embeds profiles and published scenarios, so that an installed command works without the repository.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,30 @@ fn main() -> io::Result<()> {
     let manifest =
         env::var_os("CARGO_MANIFEST_DIR").ok_or_else(|| missing("CARGO_MANIFEST_DIR"))?;
     let out = env::var_os("OUT_DIR").ok_or_else(|| missing("OUT_DIR"))?;
-    let root = Path::new(&manifest).join("../profiles");
-    println!("cargo::rerun-if-changed={}", root.display());
-
-    let mut files = Vec::new();
-    if root.is_dir() {
-        collect(&root, &mut files)?;
-    }
-    files.sort();
-    let mut text = String::from("pub(crate) static PROFILES: &[(&str, &str)] = &[\n");
-    for file in files {
-        let relative = file.strip_prefix(&root).map_err(io::Error::other)?;
-        let name = relative.to_string_lossy().replace('\\', "/");
-        let path = file.canonicalize()?;
-        writeln!(text, "    ({name:?}, include_str!({:?})),", path.display())
+    let root = Path::new(&manifest).join("..");
+    let folders = [
+        ("PROFILES", root.join("profiles")),
+        ("PUBLISHED", root.join("scenarios/published")),
+    ];
+    let mut text = String::new();
+    for (name, folder) in folders {
+        println!("cargo::rerun-if-changed={}", folder.display());
+        let mut files = Vec::new();
+        if folder.is_dir() {
+            collect(&folder, &mut files)?;
+        }
+        files.sort();
+        writeln!(text, "pub(crate) static {name}: &[(&str, &str)] = &[")
             .map_err(io::Error::other)?;
+        for file in files {
+            let relative = file.strip_prefix(&folder).map_err(io::Error::other)?;
+            let key = relative.to_string_lossy().replace('\\', "/");
+            let path = file.canonicalize()?;
+            writeln!(text, "    ({key:?}, include_str!({:?})),", path.display())
+                .map_err(io::Error::other)?;
+        }
+        text.push_str("];\n");
     }
-    text.push_str("];\n");
     fs::write(Path::new(&out).join("profiles.rs"), text)
 }
 

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
 use sim::load::{Files, Kind, Library, Source};
+use validation::folder::Stock;
 
 use crate::options::utf8;
 
@@ -126,6 +127,55 @@ impl Profiles {
             }
         }
         list
+    }
+}
+
+/// What validation plays: published scenarios from a `scenarios/published` folder here or above, else
+/// the built-in copies; profiles as for any scenario.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    published: Option<PathBuf>,
+}
+
+impl Shelf {
+    /// Looks from the folder that the user is in.
+    pub(crate) fn here() -> Self {
+        let here = env::current_dir().and_then(|here| here.canonicalize()).ok();
+        let folders = here.iter().flat_map(|here| {
+            let above = here.ancestors();
+            above.map(move |folder| relative(&folder.join("scenarios/published"), here))
+        });
+        let mut folders = folders.filter(|folder| folder.is_dir());
+        Self {
+            published: folders.next(),
+        }
+    }
+}
+
+impl Stock for Shelf {
+    fn published(&self, key: &str) -> Option<Source> {
+        let file = format!("{key}.toml");
+        let on_disk = self.published.as_ref().and_then(|folder| {
+            let path = folder.join(&file);
+            let text = fs::read_to_string(&path).ok()?;
+            let name = path.to_string_lossy().into_owned();
+            Some(Source { name, text })
+        });
+        on_disk.or_else(|| {
+            let (_, text) = PUBLISHED.iter().find(|(built_in, _)| *built_in == file)?;
+            Some(Source {
+                name: format!("scenarios/published/{file}"),
+                text: (*text).to_owned(),
+            })
+        })
+    }
+
+    fn library(&self, path: &str) -> Box<dyn Library + '_> {
+        Box::new(Profiles::beside(Path::new(path)))
+    }
+
+    fn files(&self) -> &dyn Files {
+        &Disk
     }
 }
 

@@ -1,10 +1,11 @@
-//! The `crossinfer` command: arguments, files, progress and exit codes. What it says comes from `sim`
-//! and `reports`.
+//! The `crossinfer` command: arguments, files, progress and exit codes. What it says comes from `sim`,
+//! `reports` and `validation`.
 #![forbid(unsafe_code)]
 
 mod check;
 mod compare;
 mod failure;
+mod fit;
 mod library;
 mod options;
 mod output;
@@ -13,6 +14,7 @@ mod replay;
 mod replicate;
 mod run;
 mod schema;
+mod validate;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -48,6 +50,8 @@ enum Command {
     Check(check::Arguments),
     Schema(schema::Arguments),
     Replay(replay::Arguments),
+    Fit(fit::Arguments),
+    Validate(validate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +83,8 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Check(arguments) => check::main(arguments),
         Command::Schema(arguments) => schema::main(arguments),
         Command::Replay(arguments) => replay::main(arguments),
+        Command::Fit(arguments) => fit::main(arguments),
+        Command::Validate(arguments) => validate::main(arguments),
     }
 }
 

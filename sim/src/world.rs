@@ -261,6 +261,9 @@ pub struct Provenance {
     pub file: String,
     /// Dotted path of its key.
     pub path: String,
+    /// Bytes of the number in the file.
+    #[serde(skip)]
+    pub span: std::ops::Range<usize>,
     /// The number.
     pub value: f64,
     /// Its interval, if given.

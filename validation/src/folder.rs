@@ -92,6 +92,52 @@ impl Library for Folder {
     }
 }
 
+/// What validation plays: published scenarios, profiles and files.
+pub trait Stock {
+    /// A scenario of the published experiments, by its name without `.toml`.
+    fn published(&self, key: &str) -> Option<Source>;
+    /// The profiles of the scenario at `path`.
+    fn library(&self, path: &str) -> Box<dyn Library + '_>;
+    /// The files that scenarios and measurements name by path.
+    fn files(&self) -> &dyn Files;
+}
+
+/// A checkout of this project: `scenarios/published/` and `profiles/` below one folder.
+#[derive(Clone, Debug)]
+pub struct Checkout {
+    root: PathBuf,
+    profiles: Folder,
+}
+
+impl Checkout {
+    /// The checkout at `root`.
+    pub fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            profiles: Folder::new(root.join("profiles")),
+        }
+    }
+}
+
+impl Stock for Checkout {
+    fn published(&self, key: &str) -> Option<Source> {
+        let path = self.root.join(format!("scenarios/published/{key}.toml"));
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some(Source {
+            name: path.display().to_string(),
+            text,
+        })
+    }
+
+    fn library(&self, _path: &str) -> Box<dyn Library + '_> {
+        Box::new(self.profiles.clone())
+    }
+
+    fn files(&self) -> &dyn Files {
+        &Disk
+    }
+}
+
 /// Files of this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk;

@@ -1,8 +1,11 @@
 //! One file: parsed, checked against its shape and read into its raw type.
 
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 
 use super::document::{Document, Place};
+use super::numbers::Numbers;
 use super::shape::Shape;
 use super::{Kind, provenance, schema_check};
 use crate::diag::{Diagnostic, Faults};
@@ -11,7 +14,7 @@ use crate::world::Provenance;
 /// A file whose structure is right.
 #[derive(Debug)]
 pub(super) struct File<T> {
-    document: Document,
+    document: Arc<Document>,
     /// What it says.
     pub(super) raw: T,
     /// Its numbers with their origins.
@@ -27,6 +30,36 @@ impl<T> File<T> {
     /// Name of the file.
     pub(super) fn name(&self) -> &str {
         &self.document.name
+    }
+}
+
+impl<T: DeserializeOwned> File<T> {
+    /// The same file with other numbers; `None` if none of them is in it. Places stay those of the file
+    /// as it is written.
+    pub(super) fn with_numbers(&self, numbers: &Numbers) -> Option<Result<Self, Diagnostic>> {
+        let changes = numbers.of(self.name())?;
+        let mut text = self.document.text.clone();
+        for (start, (end, value)) in changes.iter().rev() {
+            // The shortest text that reads back as the same number.
+            text.replace_range(*start..*end, &format!("{value:?}"));
+        }
+        let mut provenance = self.provenance.clone();
+        for number in &mut provenance {
+            if let Some((_, value)) = changes.get(&number.span.start) {
+                number.value = *value;
+            }
+        }
+        Some(match toml::from_str(&text) {
+            Ok(raw) => Ok(Self {
+                document: Arc::clone(&self.document),
+                raw,
+                provenance,
+            }),
+            Err(error) => Err(self.root().fault(
+                format!("cannot be read with other numbers: {}", error.message()),
+                "in this file",
+            )),
+        })
     }
 }
 
@@ -85,7 +118,7 @@ impl Ledger {
         };
         match toml::from_str(&document.text) {
             Ok(raw) if fits => Some(File {
-                document,
+                document: Arc::new(document),
                 raw,
                 provenance,
             }),

@@ -1,7 +1,12 @@
 //! The files that a scenario stands on: found, read and checked.
 
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
 use super::compile::{self, Keys, Parts};
 use super::file::{File, Ledger};
+use super::numbers::Numbers;
 use super::trace::{self, Traces};
 use super::{Kind, policy, suggest};
 use crate::diag::{Diagnostic, Faults};
@@ -42,12 +47,12 @@ pub trait Library {
 /// A scenario with everything that it names, read and each checked by itself.
 #[derive(Debug)]
 pub struct Inputs {
-    scenario: File<ScenarioFile>,
-    soc: File<SocFile>,
-    model: File<ModelFile>,
-    costs: File<CostsFile>,
-    believed: Option<File<CostsFile>>,
-    traces: Traces,
+    scenario: Arc<File<ScenarioFile>>,
+    soc: Arc<File<SocFile>>,
+    model: Arc<File<ModelFile>>,
+    costs: Arc<File<CostsFile>>,
+    believed: Option<Arc<File<CostsFile>>>,
+    traces: Arc<Traces>,
     keys: Keys,
     sources: Vec<(String, String)>,
 }
@@ -143,12 +148,12 @@ impl Inputs {
             None => None,
         };
         Some(Self {
-            scenario: scenario?,
-            soc: soc?,
-            model: model?,
-            costs: costs?,
-            believed,
-            traces,
+            scenario: Arc::new(scenario?),
+            soc: Arc::new(soc?),
+            model: Arc::new(model?),
+            costs: Arc::new(costs?),
+            believed: believed.map(Arc::new),
+            traces: Arc::new(traces),
             keys,
             sources: Vec::new(),
         })
@@ -160,10 +165,40 @@ impl Inputs {
             soc: &self.soc,
             model: &self.model,
             costs: &self.costs,
-            believed: self.believed.as_ref(),
+            believed: self.believed.as_deref(),
             traces: &self.traces,
             keys: &self.keys,
         }
+    }
+
+    /// The same with other numbers in the profiles, without reading any file again. Numbers of files
+    /// that the scenario does not name change nothing.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read with these numbers.
+    pub fn with_numbers(&self, numbers: &Numbers) -> Result<Self, Faults> {
+        let mut faults = Vec::new();
+        let other = Self {
+            scenario: Arc::clone(&self.scenario),
+            soc: renumber(&self.soc, numbers, &mut faults),
+            model: renumber(&self.model, numbers, &mut faults),
+            costs: renumber(&self.costs, numbers, &mut faults),
+            believed: self
+                .believed
+                .as_ref()
+                .map(|file| renumber(file, numbers, &mut faults)),
+            traces: Arc::clone(&self.traces),
+            keys: self.keys.clone(),
+            sources: self.sources.clone(),
+        };
+        if faults.is_empty() {
+            return Ok(other);
+        }
+        Err(Faults {
+            list: faults,
+            sources: other.sources,
+        })
     }
 
     /// The world with the scenario's policy.
@@ -201,6 +236,22 @@ impl Inputs {
                 list,
                 sources: self.sources.clone(),
             }),
+        }
+    }
+}
+
+/// A file with other numbers, or the file itself where none of them is in it.
+fn renumber<T: DeserializeOwned>(
+    file: &Arc<File<T>>,
+    numbers: &Numbers,
+    faults: &mut Vec<Diagnostic>,
+) -> Arc<File<T>> {
+    match file.with_numbers(numbers) {
+        None => Arc::clone(file),
+        Some(Ok(other)) => Arc::new(other),
+        Some(Err(fault)) => {
+            faults.push(fault);
+            Arc::clone(file)
         }
     }
 }

@@ -17,6 +17,7 @@ mod inputs;
 mod lengths;
 mod memory;
 mod names;
+mod numbers;
 mod placement;
 mod policy;
 mod provenance;
@@ -37,6 +38,7 @@ use std::fmt;
 use document::Document;
 use file::Ledger;
 pub use inputs::{Files, Inputs, Library, Source};
+pub use numbers::Numbers;
 pub use policy::parse_policy;
 pub use schema::schema;
 

@@ -61,6 +61,7 @@ pub(super) fn resolve(
         list.push(Provenance {
             file: root.file().to_owned(),
             path: number.path.clone(),
+            span: number.digits.clone(),
             value: number.value,
             interval: (low.is_some() || high.is_some())
                 .then(|| (low.unwrap_or(number.value), high.unwrap_or(number.value))),

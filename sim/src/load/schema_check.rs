@@ -14,8 +14,10 @@ use crate::diag::Diagnostic;
 pub(super) struct Number {
     /// Dotted path.
     pub(super) path: String,
-    /// Bytes of the number.
+    /// Bytes that say it: the number, or the table that holds it.
     pub(super) span: Range<usize>,
+    /// Bytes of the number alone.
+    pub(super) digits: Range<usize>,
     /// The number.
     pub(super) value: f64,
     /// Its interval, as far as given.
@@ -247,9 +249,17 @@ impl Checker {
         interval: (Option<f64>, Option<f64>),
         origin: Option<(String, Range<usize>)>,
     ) {
+        let long = matches!(place.value(), Some(Value::Table(_)));
         self.findings.numbers.push(Number {
             path: place.path().to_owned(),
             span: place.fault("", "").span,
+            digits: if long {
+                place.key("value")
+            } else {
+                place.clone()
+            }
+            .fault("", "")
+            .span,
             value,
             interval,
             origin,

@@ -8,9 +8,9 @@
 //! | oracle | mean | from |
 //! | --- | --- | --- |
 //! | M/M/1, M/D/1, M/G/1 | wait λE\[S²\]/2(1−ρ) | Pollaczek 1930, Khinchine 1932 |
-//! | M/M/2 | wait C(2, λ/μ)/(2μ−λ) | Erlang 1917 |
-//! | M/G/1-PS | response E\[S\]/(1−ρ), whatever the distribution | Sakata, Noguchi, Oizumi 1971 |
-//! | closed | response by exact mean value analysis | Reiser, Lavenberg 1980 |
+//! | M/M/2, M/M/4 | wait C(c, λ/μ)/(cμ−λ) | Erlang 1917 |
+//! | M/G/1-PS, two classes | response S/(1−ρ) of a request of length S, whatever the distribution | Kleinrock 1967; Sakata, Noguchi, Oizumi 1971 |
+//! | closed, one and two stations | response by exact mean value analysis | Reiser, Lavenberg 1980 |
 //! | Little | requests in the system = rate × response, on every path | Little 1961 |
 //!
 //! The mean of independent replications is compared through its interval at 99 %: of a hundred seeds
@@ -23,7 +23,7 @@ mod worlds;
 use sim::world::World;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-pub use worlds::{all, closed, little, m_d_1, m_g_1, m_g_1_ps, m_m_1, m_m_2};
+pub use worlds::{all, closed, closed_two, little, m_d_1, m_g_1, m_g_1_ps_class, m_m_1, m_m_c};
 
 /// A queue with its closed form.
 #[derive(Debug)]
@@ -45,12 +45,14 @@ enum Measure {
     Wait,
     /// Mean time from arrival to the last token.
     Response,
+    /// The same of the answers of one length, tokens.
+    ResponseOf(u32),
     /// Mean number in the system less rate × response, over the number.
     LittleGap,
 }
 
 /// A closed form against its simulation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Outcome {
     /// Name of the oracle.
     pub name: String,
@@ -83,7 +85,7 @@ impl Oracle {
         let half_width = quantile_995(count - 1.0) * (variance / count).sqrt();
         // A law of every path has no spread but rounding.
         let half_width = if self.measure == Measure::LittleGap {
-            half_width.max(1e-9)
+            half_width.max(ROUNDING)
         } else {
             half_width
         };
@@ -98,6 +100,31 @@ impl Oracle {
         }
     }
 }
+
+/// Little's law on a scenario: the number of requests in the system, integrated over the run, against
+/// the time that each spent in it. They are equal on every path, whatever happens on it.
+pub fn little_on(name: &str, world: &World) -> Outcome {
+    let runs = world.replications.max(1);
+    let gaps = play::measure(world, Measure::LittleGap, runs);
+    let worst = gaps.iter().copied().fold(
+        0.0,
+        |worst: f64, gap| {
+            if gap.abs() > worst.abs() { gap } else { worst }
+        },
+    );
+    Outcome {
+        name: format!("Little's law, {name}"),
+        source: "Little 1961",
+        theory: 0.0,
+        mean: worst,
+        half_width_99: ROUNDING,
+        replications: runs,
+        inside: worst.abs() <= ROUNDING,
+    }
+}
+
+/// What rounding may leave of a law that holds on every path.
+const ROUNDING: f64 = 1e-9;
 
 /// The 99.5 % quantile of Student's t.
 fn quantile_995(freedom: f64) -> f64 {

@@ -13,11 +13,19 @@ pub(super) fn measure(world: &World, measure: Measure, replications: u32) -> Vec
     let mut simulation = Simulation::new(world);
     let mut values = Vec::with_capacity(replications as usize);
     for run in 0..replications {
-        let mut crowd = Crowd::default();
+        let mut crowd = Crowd {
+            class: match measure {
+                Measure::ResponseOf(tokens) => Some(tokens),
+                _ => None,
+            },
+            warm_up: world.warm_up,
+            ..Crowd::default()
+        };
         let metrics = simulation.run_into(run, &mut crowd);
         let value = match measure {
             Measure::Wait => metrics.queueing.mean_s(),
             Measure::Response => metrics.completion.mean_s(),
+            Measure::ResponseOf(_) => crowd.mean_s(),
             Measure::LittleGap => Some(crowd.gap()),
         };
         values.push(value.unwrap_or(f64::NAN));
@@ -33,6 +41,10 @@ struct Crowd {
     /// Request-nanoseconds by the two ways of counting.
     area: u128,
     responses: u128,
+    /// Answers of so many tokens, of requests after the warm-up: nanoseconds and how many.
+    class: Option<u32>,
+    warm_up: Instant,
+    of_class: (u128, u64),
 }
 
 impl Crowd {
@@ -40,6 +52,12 @@ impl Crowd {
     /// run cancels out.
     fn gap(&self) -> f64 {
         (self.area as f64 - self.responses as f64) / self.area.max(1) as f64
+    }
+
+    /// Mean response of the class.
+    fn mean_s(&self) -> Option<f64> {
+        let (nanoseconds, count) = self.of_class;
+        (count > 0).then(|| nanoseconds as f64 * 1e-9 / count as f64)
     }
 
     fn changes(&mut self, now: Instant, by: i32) {
@@ -57,9 +75,22 @@ impl Sink for Crowd {
     }
 
     fn effect(&mut self, now: Instant, effect: &Effect) {
-        if let Effect::Complete(done) = effect {
-            self.changes(now, -1);
-            self.responses += u128::from(now.saturating_since(done.arrived).0);
-        }
+        let ended = match effect {
+            Effect::Complete(done) => {
+                if Some(done.output) == self.class && done.arrived >= self.warm_up {
+                    self.of_class.0 += u128::from(now.saturating_since(done.arrived).0);
+                    self.of_class.1 += 1;
+                }
+                done.arrived
+            }
+            Effect::Refuse {
+                query: true,
+                arrived,
+                ..
+            } => *arrived,
+            _ => return,
+        };
+        self.changes(now, -1);
+        self.responses += u128::from(now.saturating_since(ended).0);
     }
 }

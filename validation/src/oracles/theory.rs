@@ -52,18 +52,23 @@ pub(super) fn erlang_wait(rate: f64, mean_service: f64, servers: u32) -> f64 {
     waits * mean_service / (c - offered)
 }
 
-/// Mean response of M/G/1 under processor sharing.
-pub(super) fn processor_sharing(rate: f64, mean_service: f64) -> f64 {
-    mean_service / (1.0 - rate * mean_service)
+/// Mean response under processor sharing (M/G/1) of a request whose own service is `own`.
+pub(super) fn processor_sharing(rate: f64, mean_service: f64, own: f64) -> f64 {
+    own / (1.0 - rate * mean_service)
 }
 
-/// Mean response at the server of a closed network of `users` who think and ask one exponential
-/// server (mean value analysis; the think time's distribution does not matter).
-pub(super) fn closed_response(users: u32, think: f64, mean_service: f64) -> f64 {
-    let (mut response, mut queued) = (0.0, 0.0);
+/// Mean response of a closed network of `users` who think and then visit one exponential server after
+/// another, first come first served, with these mean services (exact mean value analysis; the think
+/// time's distribution does not matter).
+pub(super) fn closed_response(users: u32, think: f64, mean_services: &[f64]) -> f64 {
+    let mut queued = vec![0.0; mean_services.len()];
+    let mut response = 0.0;
     for n in 1..=users {
-        response = mean_service * (1.0 + queued);
-        queued = f64::from(n) * response / (response + think);
+        let at = |(service, queued): (&f64, &f64)| service * (1.0 + queued);
+        let responses: Vec<f64> = mean_services.iter().zip(&queued).map(at).collect();
+        response = responses.iter().sum();
+        let rate = f64::from(n) / (response + think);
+        queued = responses.iter().map(|response| rate * response).collect();
     }
     response
 }
@@ -84,9 +89,12 @@ mod tests {
         // One server is M/M/1; two at ρ = 0.5: C = 1/3, wait 1/3.
         near(erlang_wait(0.8, 1.0, 1), 4.0);
         near(erlang_wait(1.0, 1.0, 2), 1.0 / 3.0);
-        near(processor_sharing(0.5, 1.0), 2.0);
+        near(processor_sharing(0.5, 1.0, 1.0), 2.0);
+        near(processor_sharing(0.5, 1.0, 4.0), 8.0);
         // One user never waits; two who do not think queue behind each other.
-        near(closed_response(1, 5.0, 1.0), 1.0);
-        near(closed_response(2, 0.0, 1.0), 2.0);
+        near(closed_response(1, 5.0, &[1.0]), 1.0);
+        near(closed_response(2, 0.0, &[1.0]), 2.0);
+        // Two balanced servers hold n users with response n + 1 (Lavenberg 1983).
+        near(closed_response(3, 0.0, &[1.0, 1.0]), 4.0);
     }
 }

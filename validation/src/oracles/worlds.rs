@@ -22,10 +22,12 @@ pub fn all() -> Vec<Oracle> {
         list.push(m_m_1(utilisation));
         list.push(m_d_1(utilisation));
         list.push(m_g_1(utilisation));
-        list.push(m_m_2(utilisation));
+        list.push(m_m_c(2, utilisation));
+        list.push(m_m_c(4, utilisation));
     }
-    list.push(m_g_1_ps(0.5));
+    list.extend(CLASSES.map(|tokens| m_g_1_ps_class(tokens, 0.5)));
     list.push(closed(5, 4.0));
+    list.push(closed_two(5, 4.0, 1.5));
     list.push(little(0.8));
     list
 }
@@ -68,52 +70,68 @@ pub fn m_g_1(utilisation: f64) -> Oracle {
     }
 }
 
-/// Two interchangeable lanes behind one queue, which the policy `idle_first` keeps in order.
-pub fn m_m_2(utilisation: f64) -> Oracle {
-    let rate = 2.0 * utilisation / SERVICE_S;
+/// Interchangeable lanes behind one queue, which the policy `idle_first` keeps in order.
+pub fn m_m_c(lanes: u32, utilisation: f64) -> Oracle {
+    let rate = f64::from(lanes) * utilisation / SERVICE_S;
     let bench = Bench {
-        lanes: 2,
+        lanes,
         ..Bench::open(rate, Answers::Exponential)
     };
     Oracle {
-        name: format!("M/M/2 wait, utilisation {utilisation}"),
+        name: format!("M/M/{lanes} wait, utilisation {utilisation}"),
         source: "Erlang 1917",
-        theory: erlang_wait(rate, SERVICE_S, 2),
+        theory: erlang_wait(rate, SERVICE_S, lanes),
         world: bench.world(),
         measure: Measure::Wait,
     }
 }
 
-/// Lanes that share the bandwidth: n requests at once take n times as long each. Sixteen lanes, so
-/// that hardly a request in 10⁵ waits for one at utilisation 0.5.
-pub fn m_g_1_ps(utilisation: f64) -> Oracle {
+/// One class of a queue whose lanes share the bandwidth: n requests at once take n times as long each,
+/// so a request of `tokens` is slowed by the same factor as any other, whatever their distribution.
+/// Sixteen lanes, so that hardly a request in 10⁵ waits for one at utilisation 0.5.
+pub fn m_g_1_ps_class(tokens: u32, utilisation: f64) -> Oracle {
     let rate = utilisation / SERVICE_S;
-    let bench = Bench {
+    let own = f64::from(tokens) / f64::from(TOKENS) * SERVICE_S;
+    Oracle {
+        name: format!("M/G/1-PS response of {tokens} tokens, utilisation {utilisation}"),
+        source: "Kleinrock 1967; Sakata, Noguchi, Oizumi 1971",
+        theory: processor_sharing(rate, SERVICE_S, own),
+        world: shared(rate).world(),
+        measure: Measure::ResponseOf(tokens),
+    }
+}
+
+fn shared(rate: f64) -> Bench {
+    Bench {
         lanes: 16,
         shared: true,
         ..Bench::open(rate, Answers::Mixed)
-    };
-    Oracle {
-        name: format!("M/G/1-PS response, utilisation {utilisation}"),
-        source: "Sakata, Noguchi, Oizumi 1971",
-        theory: processor_sharing(rate, SERVICE_S),
-        world: bench.world(),
-        measure: Measure::Response,
     }
 }
 
 /// Users who think and ask again, one lane.
 pub fn closed(users: u32, think_s: f64) -> Oracle {
-    let bench = Bench {
-        arrivals: format!(
-            "closed_loop = {{ users = {users}, think_s = {think_s:?}, exponential = true }}"
-        ),
-        ..Bench::open(1.0, Answers::Exponential)
-    };
+    let bench = Bench::closed(users, think_s);
     Oracle {
         name: format!("closed, {users} users who think {think_s} s, response"),
         source: "Reiser, Lavenberg 1980",
-        theory: closed_response(users, think_s, SERVICE_S),
+        theory: closed_response(users, think_s, &[SERVICE_S]),
+        world: bench.world(),
+        measure: Measure::Response,
+    }
+}
+
+/// Users who think, visit a station of mean service `first_s` on an engine of its own, then the lane
+/// that answers.
+pub fn closed_two(users: u32, think_s: f64, first_s: f64) -> Oracle {
+    let bench = Bench {
+        first_s: Some(first_s),
+        ..Bench::closed(users, think_s)
+    };
+    Oracle {
+        name: format!("closed, two stations, {users} users who think {think_s} s, response"),
+        source: "Reiser, Lavenberg 1980",
+        theory: closed_response(users, think_s, &[first_s, SERVICE_S]),
         world: bench.world(),
         measure: Measure::Response,
     }
@@ -133,6 +151,10 @@ pub fn little(utilisation: f64) -> Oracle {
 
 /// Lengths of mean [`TOKENS`]: squared coefficient of variation 2.25.
 const MIXED: [u32; 5] = [250, 250, 250, 250, 4000];
+/// The two lengths among them.
+const CLASSES: [u32; 2] = [250, 4000];
+/// Values that stand for an exponential time: the middle quantile of each of so many equal parts.
+const QUANTILES: u32 = 2000;
 
 #[derive(Clone, Copy, Debug)]
 enum Answers {
@@ -149,6 +171,8 @@ struct Bench {
     lanes: u32,
     /// Whether lanes share the bandwidth, else they do not slow each other.
     shared: bool,
+    /// Mean service of a station that requests visit before the lane that answers.
+    first_s: Option<f64>,
 }
 
 impl Bench {
@@ -158,6 +182,16 @@ impl Bench {
             answers,
             lanes: 1,
             shared: false,
+            first_s: None,
+        }
+    }
+
+    fn closed(users: u32, think_s: f64) -> Self {
+        Self {
+            arrivals: format!(
+                "closed_loop = {{ users = {users}, think_s = {think_s:?}, exponential = true }}"
+            ),
+            ..Self::open(1.0, Answers::Exponential)
         }
     }
 
@@ -169,24 +203,30 @@ impl Bench {
         for lane in 0..self.lanes {
             _ = write!(lanes, "[lanes.l{lane}]\nengine = 'e'\n");
         }
+        let first = self.first();
         let soc = format!(
             "name = 'queue'\norigin = 'o'\n[memory]\ncapacity_bytes = 1e9\nreserved_bytes = 0\n\
              bandwidth_gbps = {gbps:?}\n[cpu]\ncores = 1\n\
-             [engines.e]\nkind = 'gpu'\nport_gbps = {gbps:?}\nweight = 1.0\n{lanes}\
+             [engines.e]\nkind = 'gpu'\nport_gbps = {gbps:?}\nweight = 1.0\n{lanes}{}\
              [origins.o]\nkind = 'assumed'\nnote = 'a closed form'\n",
+            first.soc,
             gbps = PORT / 1e9,
         );
-        let model = "name = 'queue'\norigin = 'o'\nweights_bytes = 1\nkv_bytes_per_token = 1\n\
+        let model = format!(
+            "name = 'queue'\norigin = 'o'\nweights_bytes = 1\nkv_bytes_per_token = 1\n\
              visual_tokens_per_frame = 1\nmax_context_tokens = 1000000\n\
              [[frame_stages]]\nname = 'ingest'\nkind = 'ingest'\n\
-             [[query_stages]]\nname = 'prefill'\nkind = 'query_prefill'\n\
+             {}[[query_stages]]\nname = 'prefill'\nkind = 'query_prefill'\n{}\
              [[query_stages]]\nname = 'decode'\nkind = 'decode'\nafter = ['prefill']\n\
-             [origins.o]\nkind = 'assumed'\nnote = 'a closed form'\n";
+             [origins.o]\nkind = 'assumed'\nnote = 'a closed form'\n",
+            first.stage, first.after,
+        );
         let costs = format!(
             "soc = 'toy'\nmodel = 'vlm'\norigin = 'o'\n[engines.e.stages]\n\
              prefill = {{ per_token_s = {step:?}, bytes_per_token = {bytes:?} }}\n\
-             decode = {{ per_token_s = {step:?}, bytes_per_token = {bytes:?} }}\n\
+             decode = {{ per_token_s = {step:?}, bytes_per_token = {bytes:?} }}\n{}\
              [origins.o]\nkind = 'assumed'\nnote = 'a closed form'\n",
+            first.costs,
         );
         let answers = match self.answers {
             // The longest answer is one in 10¹⁷.
@@ -201,14 +241,14 @@ impl Bench {
         // The warm-up is several times the longest relaxation, 90 s for M/M/1 at 0.8.
         let scenario = format!(
             "title = 'queue'\nsoc = 'toy'\nmodel = 'vlm'\npolicy = 'idle_first'\n\
-             contention = '{contention}'\n[run]\nhorizon_s = 20000.0\nwarm_up_s = 500.0\n\
+             contention = '{contention}'\n{}[run]\nhorizon_s = 20000.0\nwarm_up_s = 500.0\n\
              [[streams]]\nname = 'q'\n\
              queries = {{ arrivals = {{ {} }}, prompt_tokens = 1, output_tokens = {answers} }}\n",
-            self.arrivals,
+            first.placement, self.arrivals,
         );
         let files = Inline {
             soc,
-            model: model.to_owned(),
+            model,
             costs,
             files: Vec::new(),
         };
@@ -217,4 +257,36 @@ impl Bench {
             Err(faults) => unreachable!("a queue is a good scenario: {faults}"),
         }
     }
+    /// What a first station adds to the files.
+    fn first(&self) -> First {
+        let Some(mean) = self.first_s else {
+            return First::default();
+        };
+        let middle = |part: u32| (f64::from(part) + 0.5) / f64::from(QUANTILES);
+        let samples: Vec<f64> = (0..QUANTILES)
+            .map(|part| -mean * (1.0 - middle(part)).ln())
+            .collect();
+        First {
+            soc: format!(
+                "[engines.f]\nkind = 'npu'\nport_gbps = {:?}\nweight = 1.0\n[lanes.f]\nengine = 'f'\n",
+                PORT / 1e9
+            ),
+            stage: "[[query_stages]]\nname = 'first'\nkind = 'custom'\n".to_owned(),
+            after: "after = ['first']\n".to_owned(),
+            costs: format!(
+                "[engines.f.stages.first]\nfixed_s = {mean:?}\nbytes = 0\nsamples_s = {samples:?}\n"
+            ),
+            placement: "placement = { first = 'f' }\n".to_owned(),
+        }
+    }
+}
+
+/// What a first station adds to the files.
+#[derive(Debug, Default)]
+struct First {
+    soc: String,
+    stage: String,
+    after: String,
+    costs: String,
+    placement: String,
 }

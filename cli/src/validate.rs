@@ -1,0 +1,247 @@
+//! `crossinfer validate`: predictions beside measurements, and closed forms beside simulations.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use sim::load::Inputs;
+use validation::oracles;
+use validation::published::{Comparison, Draws, Lab, Measurements, compare, read_measurements};
+use validation::report::{self, Section};
+
+use crate::failure::{Failure, print, say};
+use crate::library::Shelf;
+use crate::options::{Format, inputs, read};
+
+/// Hold the simulator against measurements and closed forms.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Example:\n  crossinfer validate published --measurements measurements.toml --max-error 25"
+)]
+pub(crate) struct Arguments {
+    /// Against what.
+    #[command(subcommand)]
+    against: Against,
+}
+
+#[derive(Debug, Subcommand)]
+enum Against {
+    Published(Published),
+    Oracles(Oracles),
+    Report(Report),
+}
+
+/// Where measurements are.
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    /// Measurements (TOML; docs/validate.md describes the file), instead of the one
+    /// that the environment variable `CROSSINFER_MEASUREMENTS` names.
+    #[arg(long, value_name = "FILE")]
+    measurements: Option<PathBuf>,
+}
+
+/// How uncertain predictions are.
+#[derive(Debug, Args)]
+struct Intervals {
+    /// Draws of all numbers within their intervals, for the intervals of
+    /// predictions; 0: none.
+    #[arg(long, value_name = "N", default_value_t = Draws::default().count, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    draws: u32,
+
+    /// Seed of the draws.
+    #[arg(long, value_name = "N", default_value_t = Draws::default().seed)]
+    seed: u64,
+}
+
+/// Set measured values beside predictions.
+///
+/// Every row of the file is listed: outcomes with prediction, 90 % interval, error and what the
+/// prediction was calibrated on; calibration rows as residuals; rows that no scenario covers with the
+/// reason. Rows of published experiments are recognised by their table; a row or an [[experiment]] of
+/// the file can name a scenario of its own. Exit status 1 if an outcome is further off than
+/// --max-error, 2 for a file with faults.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Example:\n  crossinfer validate published --measurements board.toml --max-error 20 --out board.md"
+)]
+struct Published {
+    #[command(flatten)]
+    source: Source,
+
+    #[command(flatten)]
+    intervals: Intervals,
+
+    /// Largest error of an outcome, in per cent (in points for shares and changes).
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    max_error: Option<f64>,
+
+    /// Form of the result on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Also write the tables to this file (Markdown).
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Set closed forms of queueing theory beside simulations.
+///
+/// M/M/1, M/D/1, M/G/1, M/M/c, processor sharing with two classes, closed networks by exact mean
+/// value analysis, and Little's law, also on every scenario named. Exit status 1 if one lies outside
+/// its 99 % interval.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Example:\n  crossinfer validate oracles scenarios/*.toml")]
+struct Oracles {
+    /// Scenarios on which Little's law is checked.
+    #[arg(value_name = "SCENARIO")]
+    scenarios: Vec<PathBuf>,
+
+    /// Independent runs of each queue.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    replications: u32,
+
+    /// Form of the result on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Also write the table to this file (Markdown).
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Write the whole report: closed forms, and measurements beside predictions.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Example:\n  crossinfer validate report --measurements measurements.toml --out validation.md"
+)]
+struct Report {
+    #[command(flatten)]
+    source: Source,
+
+    #[command(flatten)]
+    intervals: Intervals,
+
+    /// File for the report (Markdown), instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.against {
+        Against::Published(arguments) => published(arguments),
+        Against::Oracles(arguments) => oracles(arguments),
+        Against::Report(arguments) => whole(arguments),
+    }
+}
+
+impl Source {
+    /// Reads the measurements that the user named.
+    pub(crate) fn read(&self) -> Result<Measurements, Failure> {
+        let named = self.measurements.clone();
+        let path = named.or_else(|| env::var_os("CROSSINFER_MEASUREMENTS").map(PathBuf::from));
+        let path = path.ok_or_else(|| {
+            Failure::usage(
+                "no measurements are named",
+                "give `--measurements FILE`, or set CROSSINFER_MEASUREMENTS; published figures are third-party and do not come with crossinfer",
+            )
+        })?;
+        let text = read(&path)?;
+        read_measurements(&path.to_string_lossy(), &text).map_err(Failure::Faults)
+    }
+}
+
+fn predictions(source: &Source, intervals: &Intervals) -> Result<Comparison, Failure> {
+    let file = source.read()?;
+    let shelf = Shelf::here();
+    let draws = Draws {
+        count: intervals.draws,
+        seed: intervals.seed,
+    };
+    compare(&mut Lab::new(&shelf, draws), &file).map_err(Failure::Faults)
+}
+
+fn published(arguments: &Published) -> Result<(), Failure> {
+    let comparison = predictions(&arguments.source, &arguments.intervals)?;
+    let text = report::document(
+        "Measurements and predictions",
+        &report::published(&comparison),
+    );
+    save(arguments.out.as_deref(), &text)?;
+    match arguments.format {
+        Format::Table => print(&text)?,
+        Format::Json => print(&format!("{:#}\n", comparison.json()))?,
+    }
+    let Some(most) = arguments.max_error else {
+        return Ok(());
+    };
+    let beyond = comparison.beyond(most);
+    for compared in &beyond {
+        let error = compared.error().unwrap_or(f64::NAN);
+        let unit = if compared.in_points() { "points" } else { "%" };
+        say(&format!(
+            "further off than {most}: {} ({error:+.1} {unit})",
+            compared.row.label()
+        ));
+    }
+    if beyond.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::No)
+    }
+}
+
+fn oracles(arguments: &Oracles) -> Result<(), Failure> {
+    let mut outcomes: Vec<oracles::Outcome> = oracles::all()
+        .iter()
+        .map(|oracle| oracle.check(arguments.replications))
+        .collect();
+    for path in &arguments.scenarios {
+        let inputs: Inputs = inputs(path)?;
+        let world = inputs.world().map_err(Failure::Faults)?;
+        outcomes.push(oracles::little_on(&path.to_string_lossy(), &world));
+    }
+    let text = report::document("Closed forms", &[report::oracles(&outcomes)]);
+    save(arguments.out.as_deref(), &text)?;
+    match arguments.format {
+        Format::Table => print(&text)?,
+        Format::Json => {
+            let text = serde_json::to_string_pretty(&outcomes).map_err(Failure::internal)?;
+            print(&format!("{text}\n"))?;
+        }
+    }
+    if outcomes.iter().all(|outcome| outcome.inside) {
+        Ok(())
+    } else {
+        Err(Failure::No)
+    }
+}
+
+fn whole(arguments: &Report) -> Result<(), Failure> {
+    let comparison = predictions(&arguments.source, &arguments.intervals)?;
+    let replications = 30;
+    let outcomes: Vec<oracles::Outcome> = oracles::all()
+        .iter()
+        .map(|oracle| oracle.check(replications))
+        .collect();
+    let mut sections: Vec<Section> = report::published(&comparison);
+    sections.push(report::oracles(&outcomes));
+    let text = report::document("Validation", &sections);
+    match &arguments.out {
+        Some(_) => save(arguments.out.as_deref(), &text),
+        None => print(&text),
+    }
+}
+
+/// Writes a text where the user wants it, if anywhere.
+fn save(path: Option<&Path>, text: &str) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, text).map_err(|error| Failure::write(path.display(), &error))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok();
+    value
+        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+        .ok_or_else(|| "give a number of per cent, 0 or more".to_owned())
+}

@@ -1,0 +1,180 @@
+//! Profile likelihood: how far each parameter can move while the others make up for it.
+
+use super::identify::standard_errors;
+use super::problem::Problem;
+use super::solve::{Best, minimise};
+
+/// By how much the sum of squares may rise: the 95 % quantile of χ² with one degree of freedom.
+const RISE: f64 = 3.841_458_820_694_124;
+/// Steps of a walk; they double, so that this many cross any range.
+const STEPS_MAX: u32 = 24;
+/// Steps towards an end that is between two points.
+const NARROWINGS: u32 = 8;
+/// An end is found when the root of the rise is this near, relatively.
+const CLOSE: f64 = 0.01;
+/// How often a walk may find a better minimum and begin again.
+const RESTARTS: u32 = 3;
+
+/// The minimum with its surroundings.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Profiled {
+    /// The minimum.
+    pub(super) best: Best,
+    /// Rise of the sum of squares that is allowed: larger where the fit is worse than its rows' errors.
+    pub(super) rise: f64,
+    /// Ends of each parameter.
+    pub(super) ends: Vec<Ends>,
+    /// Points within the rise that the walks visited, the minimum first.
+    pub(super) within: Vec<Vec<f64>>,
+}
+
+/// Ends of a parameter's interval, as parts of its scale.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ends {
+    /// Lower end.
+    pub(super) low: f64,
+    /// Whether the data give it, not the bound.
+    pub(super) low_found: bool,
+    /// Upper end.
+    pub(super) high: f64,
+    /// Whether the data give it, not the bound.
+    pub(super) high_found: bool,
+}
+
+/// Walks every parameter both ways from the minimum.
+pub(super) fn profile_all(problem: &Problem<'_>, best: Best) -> Profiled {
+    let mut best = best;
+    let mut restarts = 0;
+    loop {
+        let rise = RISE * misfit(problem, &best);
+        let errors = standard_errors(problem, &best.parts);
+        let mut profiled = Profiled {
+            within: vec![best.parts.clone()],
+            ends: Vec::new(),
+            rise,
+            best,
+        };
+        let mut better: Option<Best> = None;
+        for (at, error) in errors.into_iter().enumerate() {
+            let mut sides = [(0.0, false); 2];
+            for (side, direction) in sides.iter_mut().zip([-1.0, 1.0]) {
+                let mut walk = Walk {
+                    problem,
+                    profiled: &mut profiled,
+                    better: &mut better,
+                    at,
+                };
+                *side = walk.end(direction, error);
+            }
+            let [(low, low_found), (high, high_found)] = sides;
+            profiled.ends.push(Ends {
+                low,
+                low_found,
+                high,
+                high_found,
+            });
+        }
+        match better.and_then(|better| minimise(problem, &better.parts, None)) {
+            Some(lower) if restarts < RESTARTS && lower.chi2 < 0.999 * profiled.best.chi2 => {
+                best = lower;
+                restarts += 1;
+            }
+            _ => return profiled,
+        }
+    }
+}
+
+/// By what factor the rows' errors must be larger than stated for the fit to be as good as they say;
+/// at least 1.
+pub(super) fn misfit(problem: &Problem<'_>, best: &Best) -> f64 {
+    let freedom = problem.rows.len().saturating_sub(best.parts.len());
+    if freedom == 0 {
+        return 1.0;
+    }
+    (best.chi2 / freedom as f64).max(1.0)
+}
+
+struct Walk<'w, 'p> {
+    problem: &'w Problem<'p>,
+    profiled: &'w mut Profiled,
+    better: &'w mut Option<Best>,
+    at: usize,
+}
+
+/// A point of a walk: the other parameters at their best, and the root of the rise there, which grows
+/// evenly along a parabola.
+struct Point {
+    parts: Vec<f64>,
+    part: f64,
+    root: f64,
+}
+
+impl Walk<'_, '_> {
+    /// Where the sum of squares has risen as far as it may, else the bound: the part and whether it was
+    /// found.
+    fn end(&mut self, direction: f64, error: Option<f64>) -> (f64, bool) {
+        let bound = if direction > 0.0 { 1.0 } else { 0.0 };
+        let most = self.profiled.rise.sqrt();
+        let parts = self.profiled.best.parts.clone();
+        let mut inside = Point {
+            part: parts[self.at],
+            parts,
+            root: 0.0,
+        };
+        let mut step = error.unwrap_or(0.1).clamp(1e-4, 0.1) * most;
+        for _ in 0..STEPS_MAX {
+            if inside.part == bound {
+                return (bound, false);
+            }
+            let next = (inside.part + direction * step).clamp(0.0, 1.0);
+            match self.look(&inside.parts, next) {
+                Some(reached) if reached.root <= most => inside = reached,
+                beyond => return (self.bracket(inside, next, beyond, most), true),
+            }
+            step *= 2.0;
+        }
+        (inside.part, inside.part != bound)
+    }
+
+    /// The end between a point that is within and a part that is not (or where nothing can be
+    /// predicted).
+    fn bracket(&mut self, inside: Point, next: f64, beyond: Option<Point>, most: f64) -> f64 {
+        let (mut inside, mut outside) = (inside, (next, beyond.map(|point| point.root)));
+        for _ in 0..NARROWINGS {
+            let width = outside.0 - inside.part;
+            let ahead = match outside.1 {
+                // Not at the ends, lest one of them stays for ever.
+                Some(root) => ((most - inside.root) / (root - inside.root)).clamp(0.1, 0.9),
+                None => 0.5,
+            };
+            let part = inside.part + width * ahead;
+            match self.look(&inside.parts, part) {
+                Some(reached) if (reached.root / most - 1.0).abs() < CLOSE => return part,
+                Some(reached) if reached.root <= most => inside = reached,
+                beyond => outside = (part, beyond.map(|point| point.root)),
+            }
+        }
+        f64::midpoint(inside.part, outside.0)
+    }
+
+    /// The other parameters at their best while this one is at `part`; `None` where nothing can be
+    /// predicted.
+    fn look(&mut self, from: &[f64], part: f64) -> Option<Point> {
+        let mut start = from.to_vec();
+        start[self.at] = part;
+        let found = minimise(self.problem, &start, Some(self.at))?;
+        let rise = found.chi2 - self.profiled.best.chi2;
+        let known = self.better.as_ref().unwrap_or(&self.profiled.best);
+        if found.chi2 < known.chi2 {
+            *self.better = Some(found.clone());
+        }
+        if rise <= self.profiled.rise {
+            self.profiled.within.push(found.parts.clone());
+        }
+        Some(Point {
+            parts: found.parts,
+            part,
+            root: rise.max(0.0).sqrt(),
+        })
+    }
+}

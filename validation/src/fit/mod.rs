@@ -1,0 +1,20 @@
+//! Fits numbers of profiles to calibration rows, and predicts the rows that were held out.
+//!
+//! A fit is described by a file ([`Spec`]): free numbers with their bounds, and which rows they are to
+//! explain. [`fit`] minimises the weighted sum of squared residuals (Levenberg–Marquardt, several
+//! starts), walks the profile likelihood of each parameter for its interval, and says which the rows
+//! do not identify. Only rows with `role = "calibration"` enter. [`Fit::profiles`] writes the profiles.
+
+mod identify;
+mod likelihood;
+mod problem;
+mod result;
+mod solve;
+mod spec;
+mod write;
+
+pub use identify::Direction;
+pub use problem::fit;
+pub use result::{Fit, FittedRow, HeldOut, Identified, Parameter};
+pub use spec::{Filter, Free, Scale, Spec, Target, read_spec};
+pub use write::Written;

@@ -1,0 +1,398 @@
+//! A fit as a function: parameters in, weighted residuals out.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use sim::diag::{Diagnostic, Faults};
+use sim::load::{Numbers, Source};
+use sim::world::Provenance;
+
+use super::result::{Fit, FittedRow};
+use super::spec::{Spec, Target};
+use super::{identify, likelihood, result, solve};
+use crate::folder::Stock;
+use crate::published::{Bench, Configuration, Lab, Measurements, Metric, Role, Row};
+
+/// A fit as a function.
+pub(super) struct Problem<'p> {
+    pub(super) spec: &'p Spec,
+    bench: Bench<'p>,
+    /// Calibration rows that it is to explain.
+    pub(super) rows: Vec<Observation<'p>>,
+    /// Places of each parameter: file, bytes and multiple.
+    places: Vec<Vec<Place>>,
+    /// Profiles that they stand in: name and text.
+    texts: Vec<(String, String)>,
+    evaluations: Cell<u64>,
+}
+
+/// Where a parameter stands.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) number: Provenance,
+    pub(super) times: f64,
+}
+
+/// A row and what plays it.
+#[derive(Debug)]
+pub(super) struct Observation<'p> {
+    pub(super) row: &'p Row,
+    pub(super) metric: Metric,
+    pub(super) configurations: Vec<Configuration>,
+    /// Standard deviation that it is weighted by, in the row's unit.
+    pub(super) sigma: f64,
+}
+
+/// Fits a specification to the calibration rows of `file`.
+///
+/// # Errors
+///
+/// Faults of the specification, of what its rows name, or of the profiles; a specification whose rows
+/// no scenario plays, or that names a number that its scenarios do not read, is one.
+pub fn fit(stock: &dyn Stock, spec: &Spec, file: &Measurements) -> Result<Fit, Faults> {
+    let problem = Problem::new(stock, spec, file)?;
+    let starts = solve::starts(&problem);
+    let solved: Vec<Option<solve::Best>> = starts
+        .iter()
+        .map(|start| solve::minimise(&problem, start, None))
+        .collect();
+    let best = solved.iter().flatten();
+    let best = best.min_by(|a, b| a.chi2.total_cmp(&b.chi2)).cloned();
+    let Some(best) = best else {
+        let fault = Diagnostic::new(
+            &spec.name,
+            spec.rows_at.clone(),
+            "the rows cannot be predicted at any starting point",
+            "these rows",
+        )
+        .help("the bounds may hold values at which the scenarios answer nothing or do not load");
+        return Err(spec.faults(vec![fault]));
+    };
+    let profiled = likelihood::profile_all(&problem, best);
+    let weak = identify::weak_directions(&problem, &profiled);
+    let at_starts = solved
+        .iter()
+        .map(|best| best.as_ref().map(|best| best.chi2));
+    result::build(&problem, file, at_starts.collect(), &profiled, weak)
+}
+
+impl Place {
+    /// Whether it is this number.
+    fn is(&self, number: &Provenance) -> bool {
+        (&self.number.file, &self.number.span) == (&number.file, &number.span)
+    }
+}
+
+impl<'p> Problem<'p> {
+    fn new(stock: &'p dyn Stock, spec: &'p Spec, file: &'p Measurements) -> Result<Self, Faults> {
+        let bench = Bench::new(stock);
+        let mut rows = Vec::new();
+        for row in chosen(spec, file, Role::Calibration) {
+            let Ok(configurations) = Lab::configurations(file, row) else {
+                continue;
+            };
+            let Some(metric) = row.metric() else { continue };
+            bench.open(file, row, &configurations)?;
+            let sigma = row.sd.unwrap_or(spec.relative_error * row.value.abs());
+            // A relative error of 0 says nothing: such a row needs its own.
+            if sigma <= 0.0 {
+                continue;
+            }
+            rows.push(Observation {
+                row,
+                metric,
+                configurations,
+                sigma,
+            });
+        }
+        if rows.is_empty() {
+            let fault = Diagnostic::new(
+                &spec.name,
+                spec.rows_at.clone(),
+                "no calibration row to fit to",
+                "these filters take none that a scenario plays",
+            )
+            .help("`id`, `config` and `metric` are as in the measurements; only `role = \"calibration\"` is taken");
+            return Err(spec.faults(vec![fault]));
+        }
+        let mut problem = Self {
+            spec,
+            bench,
+            rows,
+            places: Vec::new(),
+            texts: Vec::new(),
+            evaluations: Cell::new(0),
+        };
+        problem.places = problem.locate(stock)?;
+        for target in spec.free.iter().flat_map(|free| &free.sets) {
+            if let Some(Source { name, text }) = profile(stock, &spec.name, &target.profile)
+                && !problem.texts.iter().any(|(known, _)| *known == name)
+            {
+                problem.texts.push((name, text));
+            }
+        }
+        Ok(problem)
+    }
+
+    /// Finds every number that the parameters set among those that the scenarios read.
+    fn locate(&self, stock: &dyn Stock) -> Result<Vec<Vec<Place>>, Faults> {
+        let mut numbers: BTreeMap<(String, String), Provenance> = BTreeMap::new();
+        for configuration in self.rows.iter().flat_map(|row| &row.configurations) {
+            for number in self
+                .bench
+                .world(configuration, &Numbers::default())?
+                .provenance
+            {
+                let key = (plain(&number.file), number.path.clone());
+                numbers.entry(key).or_insert(number);
+            }
+        }
+        let mut faults = Vec::new();
+        let mut all = Vec::new();
+        for free in &self.spec.free {
+            let mut places = Vec::new();
+            for target in &free.sets {
+                match self.find(stock, target, &numbers) {
+                    Ok(place) => places.push(place),
+                    Err(fault) => faults.push(fault),
+                }
+            }
+            all.push(places);
+        }
+        let mut taken: Vec<&Place> = Vec::new();
+        for (free, places) in self.spec.free.iter().zip(&all) {
+            for (target, place) in free.sets.iter().zip(places) {
+                if taken.iter().any(|taken| taken.is(&place.number)) {
+                    faults.push(self.fault(
+                        &target.path_at,
+                        format!("`{}` is set twice", target.path),
+                        "by this parameter too",
+                        "a number has one parameter",
+                    ));
+                }
+                taken.push(place);
+            }
+        }
+        if faults.is_empty() {
+            return Ok(all);
+        }
+        Err(self.spec.faults(faults))
+    }
+
+    fn find(
+        &self,
+        stock: &dyn Stock,
+        target: &Target,
+        numbers: &BTreeMap<(String, String), Provenance>,
+    ) -> Result<Place, Diagnostic> {
+        let file = profile(stock, &self.spec.name, &target.profile);
+        let file = file.map(|file| plain(&file.name));
+        let of_file = |number: &&(String, String)| Some(&number.0) == file.as_ref();
+        if !numbers.keys().any(|number| of_file(&number)) {
+            let mut files: Vec<&str> = numbers.keys().map(|(file, _)| file.as_str()).collect();
+            files.dedup();
+            return Err(self.fault(
+                &target.profile_at,
+                format!(
+                    "no scenario of the rows reads the profile `{}`",
+                    target.profile
+                ),
+                "not read",
+                &format!("they read {}", files.join(", ")),
+            ));
+        }
+        let key = (file.clone().unwrap_or_default(), target.path.clone());
+        let Some(number) = numbers.get(&key) else {
+            let paths = numbers
+                .keys()
+                .filter(of_file)
+                .map(|(_, path)| path.as_str());
+            let mut near: Vec<(usize, &str)> = paths
+                .map(|path| (strsim::levenshtein(path, &target.path), path))
+                .collect();
+            near.sort_unstable();
+            let near: Vec<&str> = near.into_iter().take(3).map(|(_, path)| path).collect();
+            return Err(self.fault(
+                &target.path_at,
+                format!("`{}` has no number `{}`", target.profile, target.path),
+                "not there",
+                &format!("the nearest are {}", near.join(", ")),
+            ));
+        };
+        Ok(Place {
+            number: number.clone(),
+            times: target.times,
+        })
+    }
+
+    fn fault(&self, at: &Range<usize>, message: String, label: &str, help: &str) -> Diagnostic {
+        Diagnostic::new(&self.spec.name, at.clone(), message, label).help(help)
+    }
+
+    /// Where the parameters stand, in their order.
+    pub(super) fn places(&self) -> &[Vec<Place>] {
+        &self.places
+    }
+
+    /// Profiles that they stand in: name and text.
+    pub(super) fn texts(&self) -> &[(String, String)] {
+        &self.texts
+    }
+
+    /// Values of the parameters at these parts of their scales.
+    pub(super) fn values(&self, parts: &[f64]) -> Vec<f64> {
+        let free = self.spec.free.iter().zip(parts);
+        free.map(|(free, &part)| free.scale.at(free.low, free.high, part))
+            .collect()
+    }
+
+    /// The parts at which the profiles' own values lie, within the bounds.
+    pub(super) fn own_parts(&self) -> Vec<f64> {
+        let free = self.spec.free.iter().zip(&self.places);
+        free.map(|(free, places)| {
+            let value = places
+                .first()
+                .map_or(free.low, |place| place.number.value / place.times);
+            let value = value.clamp(free.low, free.high);
+            free.scale.part(free.low, free.high, value)
+        })
+        .collect()
+    }
+
+    /// The profiles' numbers with these parts.
+    fn numbers(&self, parts: &[f64]) -> Numbers {
+        let mut numbers = Numbers::default();
+        for (value, places) in self.values(parts).into_iter().zip(&self.places) {
+            for place in places {
+                numbers.set(&place.number, value * place.times);
+            }
+        }
+        numbers
+    }
+
+    /// Predictions of rows, in their units; `None` where one cannot be made.
+    pub(super) fn predict(
+        &self,
+        observations: &[Observation<'_>],
+        parts: &[f64],
+    ) -> Option<Vec<f64>> {
+        self.evaluations.set(self.evaluations.get() + 1);
+        let numbers = self.numbers(parts);
+        let mut session = self.bench.session(&numbers);
+        let predictions = observations.iter().map(|observation| {
+            let factor = observation
+                .metric
+                .dimension()
+                .factor(&observation.row.unit)?;
+            let read = session.read(
+                &observation.metric,
+                observation.row,
+                &observation.configurations,
+            );
+            Some(read? / factor)
+        });
+        predictions.collect()
+    }
+
+    /// Residuals of the calibration rows, in standard deviations.
+    pub(super) fn residuals(&self, parts: &[f64]) -> Option<Vec<f64>> {
+        let predictions = self.predict(&self.rows, parts)?;
+        let residuals = self.rows.iter().zip(predictions);
+        residuals
+            .map(|(row, predicted)| {
+                let residual = (predicted - row.row.value) / row.sigma;
+                residual.is_finite().then_some(residual)
+            })
+            .collect()
+    }
+
+    /// Evaluations so far.
+    pub(super) fn evaluations(&self) -> u64 {
+        self.evaluations.get()
+    }
+
+    /// The outcomes of the file that read a fitted number: what the fit predicts.
+    pub(super) fn outcomes(&self, file: &'p Measurements) -> Result<Vec<Observation<'p>>, Faults> {
+        let mut list = Vec::new();
+        for row in file.rows.iter().filter(|row| row.role == Role::Outcome) {
+            let Ok(configurations) = Lab::configurations(file, row) else {
+                continue;
+            };
+            let Some(metric) = row.metric() else { continue };
+            self.bench.open(file, row, &configurations)?;
+            let mut reads = false;
+            for configuration in &configurations {
+                let world = self.bench.world(configuration, &Numbers::default())?;
+                let fitted = |number| self.places.iter().flatten().any(|place| place.is(number));
+                reads |= world.provenance.iter().any(fitted);
+            }
+            if reads {
+                list.push(Observation {
+                    row,
+                    metric,
+                    configurations,
+                    sigma: row.sd.unwrap_or(0.0),
+                });
+            }
+        }
+        Ok(list)
+    }
+
+    /// The calibration rows with what the fit makes of them.
+    pub(super) fn fitted(&self, parts: &[f64]) -> Vec<FittedRow> {
+        let predictions = self.predict(&self.rows, parts).unwrap_or_default();
+        let rows = self.rows.iter().zip(predictions);
+        rows.map(|(observation, fitted)| FittedRow {
+            row: observation.row.clone(),
+            fitted,
+            sigma: observation.sigma,
+        })
+        .collect()
+    }
+}
+
+/// The rows of a role that the filters take.
+pub(super) fn chosen<'f>(spec: &Spec, file: &'f Measurements, role: Role) -> Vec<&'f Row> {
+    let rows = file.rows.iter().filter(|row| row.role == role);
+    rows.filter(|row| spec.rows.iter().any(|filter| filter.takes(row)))
+        .collect()
+}
+
+/// A profile by its key, or by its path relative to the specification.
+fn profile(stock: &dyn Stock, spec: &str, key: &str) -> Option<Source> {
+    if std::path::Path::new(key)
+        .extension()
+        .is_some_and(|extension| extension == "toml")
+    {
+        let folder = std::path::Path::new(spec).parent();
+        let path = folder.map_or_else(|| key.into(), |folder| folder.join(key));
+        let name = plain(&path.to_string_lossy());
+        let text = stock.files().read(&name).ok()?;
+        return Some(Source { name, text });
+    }
+    let library = stock.library(spec);
+    match key.split_once('/')? {
+        ("models", model) => library.model(model),
+        (soc, "soc") => library.soc(soc),
+        (soc, model) => library.costs(soc, model),
+    }
+}
+
+/// A path without `.` and without `folder/..`, so that two spellings of one file are the same.
+pub(super) fn plain(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "." => {}
+            ".." if parts
+                .last()
+                .is_some_and(|last| *last != ".." && !last.is_empty()) =>
+            {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}

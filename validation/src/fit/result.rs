@@ -1,0 +1,293 @@
+//! What a fit found.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use sim::diag::Faults;
+
+use super::identify::Direction;
+use super::likelihood::{Ends, Profiled, misfit};
+use super::problem::{Observation, Place, Problem, chosen, plain};
+use super::write::{self, Written};
+use crate::published::{Measurements, Role, Row};
+
+/// Points of the confidence set at which the outcomes are predicted.
+const POINTS_MAX: usize = 64;
+
+/// A fit.
+#[derive(Debug)]
+pub struct Fit {
+    /// What it is for.
+    pub title: String,
+    /// File that describes it.
+    pub spec: String,
+    /// File of the measurements.
+    pub measurements: String,
+    /// Who measured, if the file says.
+    pub source: Option<String>,
+    /// The parameters.
+    pub parameters: Vec<Parameter>,
+    /// The rows that were fitted.
+    pub rows: Vec<FittedRow>,
+    /// Sum of squared residuals, in standard deviations.
+    pub chi2: f64,
+    /// Rows less parameters; 0 where there are no more rows than parameters.
+    pub freedom: usize,
+    /// By what factor the squares of the rows' errors were enlarged for the intervals, because the fit is
+    /// worse than they say; at least 1.
+    pub misfit: f64,
+    /// Sum of squares that each start came to; `None` where the rows could not be predicted.
+    pub starts: Vec<Option<f64>>,
+    /// Combinations of parameters that the rows do not pin down.
+    pub weak: Vec<Direction>,
+    /// Outcomes that the filters match; they took no part.
+    pub held_out: Vec<Row>,
+    /// Outcomes that read a fitted number, as the fit predicts them.
+    pub predicted: Vec<HeldOut>,
+    /// How often the rows were predicted.
+    pub evaluations: u64,
+    places: Vec<Vec<Place>>,
+    texts: Vec<(String, String)>,
+}
+
+/// A fitted parameter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Parameter {
+    /// Name.
+    pub name: String,
+    /// Best value.
+    pub value: f64,
+    /// Lower end of its 95 % interval, or its bound.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Whether the rows give the ends.
+    pub identified: Identified,
+    /// Value that the profile had.
+    pub was: f64,
+    /// Profiles and numbers that it sets.
+    pub sets: Vec<String>,
+    /// Why its bounds are as they are.
+    pub note: Option<String>,
+}
+
+/// What the rows say of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Identified {
+    /// Both ends of its interval.
+    Both,
+    /// The lower end; above, its bound stops it.
+    Below,
+    /// The upper end; below, its bound stops it.
+    Above,
+    /// Nothing within its bounds.
+    No,
+}
+
+/// A calibration row with what the fit makes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FittedRow {
+    /// The row.
+    pub row: Row,
+    /// Value that comes out, in the row's unit.
+    pub fitted: f64,
+    /// Standard deviation that it was weighted by, in the row's unit.
+    pub sigma: f64,
+}
+
+/// An outcome as the fit predicts it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldOut {
+    /// The row.
+    pub row: Row,
+    /// Value with the best parameters, in the row's unit.
+    pub value: f64,
+    /// Least value over the fit's 95 % confidence set.
+    pub low: f64,
+    /// Largest value over it.
+    pub high: f64,
+}
+
+impl FittedRow {
+    /// Fitted less measured, in per cent of the measured value.
+    pub fn error(&self) -> f64 {
+        (self.fitted - self.row.value) / self.row.value.abs() * 100.0
+    }
+}
+
+impl HeldOut {
+    /// Predicted less measured, in per cent of the measured value.
+    pub fn error(&self) -> f64 {
+        (self.value - self.row.value) / self.row.value.abs() * 100.0
+    }
+}
+
+impl Identified {
+    fn of(ends: Ends) -> Self {
+        match (ends.low_found, ends.high_found) {
+            (true, true) => Self::Both,
+            (true, false) => Self::Below,
+            (false, true) => Self::Above,
+            (false, false) => Self::No,
+        }
+    }
+}
+
+pub(super) fn build(
+    problem: &Problem<'_>,
+    file: &Measurements,
+    starts: Vec<Option<f64>>,
+    profiled: &Profiled,
+    weak: Vec<Direction>,
+) -> Result<Fit, Faults> {
+    let spec = problem.spec;
+    let outcomes = problem.outcomes(file)?;
+    let parts = &profiled.best.parts;
+    let values = problem.values(parts);
+    let parameters = spec.free.iter().zip(values).zip(&profiled.ends);
+    let parameters = parameters.zip(problem.places());
+    let parameters = parameters.map(|(((free, value), &ends), places)| {
+        let at = |part: f64| free.scale.at(free.low, free.high, part);
+        Parameter {
+            name: free.name.clone(),
+            value,
+            low: at(ends.low).min(value),
+            high: at(ends.high).max(value),
+            identified: Identified::of(ends),
+            was: places[0].number.value / places[0].times,
+            sets: free
+                .sets
+                .iter()
+                .map(|target| format!("{}: {}", target.profile, target.path))
+                .collect(),
+            note: free.note.clone(),
+        }
+    });
+    Ok(Fit {
+        title: spec.title.clone(),
+        spec: spec.name.clone(),
+        measurements: file.name.clone(),
+        source: file.source.clone(),
+        parameters: parameters.collect(),
+        rows: problem.fitted(parts),
+        chi2: profiled.best.chi2,
+        freedom: problem.rows.len().saturating_sub(parts.len()),
+        misfit: misfit(problem, &profiled.best),
+        starts,
+        weak,
+        held_out: chosen(spec, file, Role::Outcome)
+            .into_iter()
+            .cloned()
+            .collect(),
+        predicted: predict(problem, &outcomes, profiled),
+        evaluations: problem.evaluations(),
+        places: problem.places().to_vec(),
+        texts: problem.texts().to_vec(),
+    })
+}
+
+/// The outcomes at the minimum, and their range over the confidence set.
+fn predict(
+    problem: &Problem<'_>,
+    outcomes: &[Observation<'_>],
+    profiled: &Profiled,
+) -> Vec<HeldOut> {
+    let within = &profiled.within;
+    let step = within.len().div_ceil(POINTS_MAX).max(1);
+    let points = || within.iter().step_by(step);
+    outcomes
+        .iter()
+        .filter_map(|outcome| {
+            let one = std::slice::from_ref(outcome);
+            let mut values = points().filter_map(|parts| Some(problem.predict(one, parts)?[0]));
+            // The first point is the minimum.
+            let value = values.next()?;
+            let (low, high) = values.fold((value, value), |(low, high), value| {
+                (low.min(value), high.max(value))
+            });
+            Some(HeldOut {
+                row: outcome.row.clone(),
+                value,
+                low,
+                high,
+            })
+        })
+        .collect()
+}
+
+impl Fit {
+    /// The profiles with the fitted numbers: their text as it was but for these numbers and their origin.
+    ///
+    /// # Errors
+    ///
+    /// A number that cannot carry an origin of its own, because it is one of a list.
+    pub fn profiles(&self) -> Result<Vec<Written>, Faults> {
+        self.texts
+            .iter()
+            .map(|(name, text)| {
+                let numbers = self.parameters.iter().zip(&self.places);
+                let numbers = numbers.flat_map(|(parameter, places)| {
+                    let same = |place: &&Place| plain(&place.number.file) == plain(name);
+                    let here = places.iter().filter(same);
+                    here.map(move |place| (parameter, place))
+                });
+                write::write(self, name, text, &numbers.collect::<Vec<_>>())
+            })
+            .collect()
+    }
+
+    /// Largest error of the fitted rows, per cent.
+    pub fn worst(&self) -> f64 {
+        let errors = self.rows.iter().map(|row| row.error().abs());
+        errors.fold(0.0, f64::max)
+    }
+
+    /// The same as JSON; `docs/validate.md` describes it.
+    pub fn json(&self) -> Value {
+        let row = |row: &Row| {
+            json!({
+                "id": row.id, "platform": row.platform, "model": row.model, "setting": row.setting,
+                "config": row.config, "metric": row.metric, "unit": row.unit, "measured": row.value,
+            })
+        };
+        let with = |mut document: Value, more: &[(&str, Value)]| {
+            for (key, value) in more {
+                document[*key] = value.clone();
+            }
+            document
+        };
+        let rows = self.rows.iter().map(|fitted| {
+            let more = [
+                ("fitted", json!(fitted.fitted)),
+                ("sigma", json!(fitted.sigma)),
+                ("error_percent", json!(fitted.error())),
+            ];
+            with(row(&fitted.row), &more)
+        });
+        let predicted = self.predicted.iter().map(|held| {
+            let more = [
+                ("predicted", json!(held.value)),
+                ("low", json!(held.low)),
+                ("high", json!(held.high)),
+                ("error_percent", json!(held.error())),
+            ];
+            with(row(&held.row), &more)
+        });
+        json!({
+            "title": self.title,
+            "spec": self.spec,
+            "measurements": self.measurements,
+            "source": self.source,
+            "parameters": self.parameters,
+            "weak_directions": self.weak,
+            "rows": rows.collect::<Vec<_>>(),
+            "chi2": self.chi2,
+            "freedom": self.freedom,
+            "misfit": self.misfit,
+            "starts_chi2": self.starts,
+            "evaluations": self.evaluations,
+            "held_out": self.held_out.iter().map(row).collect::<Vec<_>>(),
+            "predicted": predicted.collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! The fitted numbers, written into the profiles they came from.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use sim::diag::{Diagnostic, Faults};
+use sim::load::{self, Kind};
+use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
+
+use super::problem::Place;
+use super::result::{Fit, Identified, Parameter};
+
+/// A profile with fitted numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Name of the file that it was.
+    pub file: String,
+    /// Its new text.
+    pub text: String,
+}
+
+impl Written {
+    /// Where it belongs in a folder of profiles: the last two parts of its name, as in
+    /// `rk3588/soc.toml`.
+    pub fn place(&self) -> String {
+        let mut parts: Vec<&str> = self.file.rsplit(['/', '\\']).take(2).collect();
+        parts.reverse();
+        parts.join("/")
+    }
+}
+
+/// Writes numbers into the profile `text`, called `name`; comments and layout stay.
+pub(super) fn write(
+    fit: &Fit,
+    name: &str,
+    text: &str,
+    numbers: &[(&Parameter, &Place)],
+) -> Result<Written, Faults> {
+    let fail = |list| Faults {
+        list,
+        sources: vec![(name.to_owned(), text.to_owned())],
+    };
+    let fault = |place: &Place, message: String| {
+        let fault = Diagnostic::new(name, place.number.span.clone(), message, "fitted");
+        fail(vec![fault.help("fit a number that is the value of a key")])
+    };
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        fail(vec![Diagnostic::new(name, 0..0, error.message(), "here")])
+    })?;
+    let origin = key(&fit.spec);
+    let mut used = BTreeSet::from([origin.clone()]);
+    let set = |path: &str| numbers.iter().any(|(_, place)| place.number.path == path);
+    let check = |text: &str| match load::detect_kind(text) {
+        Some(Kind::Soc) => load::check_soc(name, text),
+        Some(Kind::Model) => load::check_model(name, text),
+        _ => load::check_costs(name, text),
+    };
+    for number in check(text)?.iter().filter(|number| !set(&number.path)) {
+        used.insert(number.origin.clone());
+    }
+    for (parameter, place) in numbers {
+        let Some(item) = find(document.as_item_mut(), &place.number.path) else {
+            let message = format!("`{}` cannot carry an origin", place.number.path);
+            return Err(fault(place, message));
+        };
+        put(item, parameter, place.times, &origin);
+    }
+    drop_unused(document.as_table_mut(), &used, &origin);
+    let origins = document.entry("origins").or_insert_with(toml_edit::table);
+    if let Some(origins) = origins.as_table_like_mut() {
+        let mut says = toml_edit::Table::new();
+        says["kind"] = toml_edit::value("fitted");
+        says["source"] = toml_edit::value(source(fit));
+        says["note"] = toml_edit::value(note(fit, numbers));
+        // Where the last fit of this name stood, else after all others.
+        let old = origins.get(&origin).and_then(Item::as_table);
+        if let Some(old) = old {
+            says.set_position(old.position());
+            *says.decor_mut() = old.decor().clone();
+        } else {
+            says.decor_mut().set_prefix("\n");
+        }
+        origins.insert(&origin, Item::Table(says));
+    }
+    let text = document.to_string();
+    check(&text)?;
+    Ok(Written {
+        file: name.to_owned(),
+        text,
+    })
+}
+
+/// Key of the origin: `fit_` and the name of the specification.
+fn key(spec: &str) -> String {
+    let stem = std::path::Path::new(spec).file_stem().unwrap_or_default();
+    let word = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '_'
+        }
+    };
+    format!(
+        "fit_{}",
+        stem.to_string_lossy().chars().map(word).collect::<String>()
+    )
+}
+
+/// The item at a dotted path; `None` in a list.
+fn find<'i>(item: &'i mut Item, path: &str) -> Option<&'i mut Item> {
+    let mut item = item;
+    for key in path.split('.') {
+        item = item.as_table_like_mut()?.get_mut(key)?;
+    }
+    Some(item)
+}
+
+fn put(item: &mut Item, parameter: &Parameter, times: f64, origin: &str) {
+    let value = rounded(parameter.value * times);
+    let numbers = [
+        ("value", value),
+        ("low", rounded(parameter.low * times).min(value)),
+        ("high", rounded(parameter.high * times).max(value)),
+    ];
+    if let Some(table) = item.as_table_like_mut() {
+        fill(table, &numbers, origin);
+        return;
+    }
+    let mut table = InlineTable::new();
+    fill(&mut table, &numbers, origin);
+    let mut new = Value::InlineTable(table);
+    if let Some(old) = item.as_value() {
+        *new.decor_mut() = old.decor().clone();
+    }
+    *item = Item::Value(new);
+}
+
+fn fill(table: &mut dyn TableLike, numbers: &[(&str, f64)], origin: &str) {
+    for (key, number) in &numbers[..1] {
+        table.insert(key, toml_edit::value(*number));
+    }
+    table.insert("origin", toml_edit::value(origin));
+    for (key, number) in &numbers[1..] {
+        table.insert(key, toml_edit::value(*number));
+    }
+}
+
+/// Six significant digits: more than any fit knows.
+fn rounded(x: f64) -> f64 {
+    format!("{x:.5e}").parse().unwrap_or(x)
+}
+
+/// Takes out the origins that no number names any more; a table whose numbers took one takes the new.
+fn drop_unused(root: &mut toml_edit::Table, used: &BTreeSet<String>, origin: &str) {
+    if let Some(origins) = root.get_mut("origins").and_then(Item::as_table_like_mut) {
+        let names: Vec<String> = origins.iter().map(|(name, _)| name.to_owned()).collect();
+        for name in names.iter().filter(|name| !used.contains(*name)) {
+            origins.remove(name);
+        }
+    }
+    rename(root, used, origin);
+}
+
+fn rename(table: &mut dyn TableLike, used: &BTreeSet<String>, origin: &str) {
+    for (key, item) in table.iter_mut() {
+        if key == "origin" {
+            let unused = item.as_str().is_some_and(|name| !used.contains(name));
+            if unused && let Some(value) = item.as_value_mut() {
+                let decor = value.decor().clone();
+                *value = origin.into();
+                *value.decor_mut() = decor;
+            }
+        } else if let Some(inner) = item.as_table_like_mut() {
+            rename(inner, used, origin);
+        }
+    }
+}
+
+/// Whose rows: the measurements and each table or series with its configurations.
+fn source(fit: &Fit) -> String {
+    let mut tables: Vec<(String, Vec<&str>)> = Vec::new();
+    for row in fit.rows.iter().map(|fitted| &fitted.row) {
+        let words = [row.id.as_str(), row.model.as_str()];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let table = words.join(" ");
+        let at = tables.iter().position(|(known, _)| *known == table);
+        let at = at.unwrap_or_else(|| {
+            tables.push((table, Vec::new()));
+            tables.len() - 1
+        });
+        if !tables[at].1.contains(&row.config.as_str()) {
+            tables[at].1.push(&row.config);
+        }
+    }
+    let tables = tables.iter();
+    let tables: Vec<String> = tables
+        .map(|(table, configs)| format!("{table} ({})", configs.join(", ")))
+        .collect();
+    let who = fit.source.as_ref().unwrap_or(&fit.measurements);
+    format!("{who}: {}", tables.join("; "))
+}
+
+fn note(fit: &Fit, numbers: &[(&Parameter, &Place)]) -> String {
+    let mut note = format!(
+        "{}: {} parameters to {} rows by weighted least squares, worst residual {:.1} %; low and high \
+         are the 95 % interval of the profile likelihood",
+        fit.title,
+        fit.parameters.len(),
+        fit.rows.len(),
+        fit.worst(),
+    );
+    let open = |identified: Identified| {
+        let of = numbers
+            .iter()
+            .filter(|(parameter, _)| parameter.identified == identified);
+        let mut names: Vec<&str> = of.map(|(parameter, _)| parameter.name.as_str()).collect();
+        names.dedup();
+        names.join(", ")
+    };
+    for (identified, says) in [
+        (
+            Identified::No,
+            "not identified by the rows, so within its bounds only",
+        ),
+        (Identified::Below, "bounded from below alone"),
+        (Identified::Above, "bounded from above alone"),
+    ] {
+        let names = open(identified);
+        if !names.is_empty() {
+            _ = write!(note, "; {says}: {names}");
+        }
+    }
+    note
+}

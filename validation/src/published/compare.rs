@@ -1,0 +1,226 @@
+//! Every row beside its prediction.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use sim::diag::Faults;
+
+use super::lab::{Lab, Predicted, Prediction, quantile};
+use super::rows::{Measurements, Role, Row};
+
+/// A row beside its prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// The row.
+    pub row: Row,
+    /// What the simulator says in its place.
+    pub predicted: Predicted,
+}
+
+/// All rows of a file beside their predictions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Name of the measurement file.
+    pub file: String,
+    /// Who measured, if the file says.
+    pub source: Option<String>,
+    /// The rows, in order.
+    pub rows: Vec<Compared>,
+}
+
+/// Sizes of the errors of several rows, in per cent or in points.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Errors {
+    /// Rows.
+    pub rows: usize,
+    /// Median.
+    pub median: f64,
+    /// 90th percentile, interpolated between neighbours.
+    pub p90: f64,
+    /// Largest.
+    pub worst: f64,
+    /// Rows with an interval.
+    pub with_interval: usize,
+    /// Of these, rows whose measured value lies within it.
+    pub inside: usize,
+}
+
+/// Predicts every row of a file.
+///
+/// # Errors
+///
+/// Faults of the scenarios and profiles that the rows name.
+pub fn compare(lab: &mut Lab<'_>, file: &Measurements) -> Result<Comparison, Faults> {
+    let mut rows = Vec::with_capacity(file.rows.len());
+    for row in &file.rows {
+        rows.push(Compared {
+            row: row.clone(),
+            predicted: lab.predict(file, row)?,
+        });
+    }
+    Ok(Comparison {
+        file: file.name.clone(),
+        source: file.source.clone(),
+        rows,
+    })
+}
+
+impl Compared {
+    /// The prediction, if there is one.
+    pub fn prediction(&self) -> Option<&Prediction> {
+        match &self.predicted {
+            Predicted::Value(prediction) => Some(prediction),
+            Predicted::Not(_) => None,
+        }
+    }
+
+    /// Whether the error is in points (hundredths), not in per cent of the value.
+    pub fn in_points(&self) -> bool {
+        let metric = self.row.metric();
+        metric.is_some_and(|metric| metric.dimension().in_points())
+    }
+
+    /// Predicted less measured: in per cent of the measured value, or in points of a share or change.
+    /// Infinite where 0 was measured and something else predicted.
+    pub fn error(&self) -> Option<f64> {
+        let (predicted, measured) = (self.prediction()?.value, self.row.value);
+        if self.in_points() {
+            let factor = self.row.metric()?.dimension().factor(&self.row.unit)?;
+            return Some((predicted - measured) * factor * 100.0);
+        }
+        Some(if predicted == measured {
+            0.0
+        } else if measured == 0.0 {
+            f64::INFINITY * predicted
+        } else {
+            (predicted - measured) / measured.abs() * 100.0
+        })
+    }
+
+    /// Whether the measured value lies within the prediction's interval, if there is one; or would,
+    /// were it two standard deviations nearer.
+    pub fn inside(&self) -> Option<bool> {
+        let interval = self.prediction()?.interval?;
+        let spread = 2.0 * self.row.sd.unwrap_or(0.0);
+        Some((interval.low - spread..=interval.high + spread).contains(&self.row.value))
+    }
+}
+
+impl Errors {
+    /// Of these rows; `None` if none has a prediction.
+    pub fn of<'c>(rows: impl Iterator<Item = &'c Compared>) -> Option<Self> {
+        let mut sizes = Vec::new();
+        let (mut with_interval, mut inside) = (0, 0);
+        for row in rows {
+            let Some(error) = row.error() else { continue };
+            sizes.push(error.abs());
+            with_interval += usize::from(row.inside().is_some());
+            inside += usize::from(row.inside() == Some(true));
+        }
+        sizes.sort_by(f64::total_cmp);
+        Some(Self {
+            rows: sizes.len(),
+            median: quantile(&sizes, 0.5),
+            p90: quantile(&sizes, 0.9),
+            worst: *sizes.last()?,
+            with_interval,
+            inside,
+        })
+    }
+}
+
+impl Comparison {
+    /// The rows of a role that have a prediction.
+    pub fn predicted(&self, role: Role) -> impl Iterator<Item = &Compared> {
+        let rows = self.rows.iter();
+        rows.filter(move |row| row.row.role == role && row.prediction().is_some())
+    }
+
+    /// The rows that no scenario predicts, with the reasons.
+    pub fn not_covered(&self) -> impl Iterator<Item = (&Row, &str)> {
+        self.rows.iter().filter_map(|row| match &row.predicted {
+            Predicted::Not(why) => Some((&row.row, why.as_str())),
+            Predicted::Value(_) => None,
+        })
+    }
+
+    /// Errors of a role by SoC, then overall (`None`): in per cent, or in points.
+    pub fn errors(&self, role: Role, points: bool) -> Vec<(Option<&str>, Errors)> {
+        let of = |platform: Option<&str>| {
+            let rows = self.predicted(role);
+            Errors::of(rows.filter(|row| {
+                row.in_points() == points
+                    && platform.is_none_or(|platform| row.row.platform == platform)
+            }))
+        };
+        let platforms = self.predicted(role).map(|row| row.row.platform.as_str());
+        let mut platforms: Vec<&str> = platforms.collect();
+        platforms.sort_unstable();
+        platforms.dedup();
+        let platforms = platforms.into_iter().map(Some).chain([None]);
+        platforms
+            .filter_map(|platform| Some((platform, of(platform)?)))
+            .collect()
+    }
+
+    /// The outcomes whose error is larger than `most`, in per cent or points.
+    pub fn beyond(&self, most: f64) -> Vec<&Compared> {
+        let outcomes = self.predicted(Role::Outcome);
+        let beyond = outcomes.filter(|row| row.error().is_some_and(|e| e.abs() > most));
+        beyond.collect()
+    }
+
+    /// The same as JSON; `docs/validate.md` describes it.
+    pub fn json(&self) -> Value {
+        let rows: Vec<Value> = self.rows.iter().map(Compared::json).collect();
+        let summary = |role: Role| {
+            let unit = |points: bool| {
+                let errors = self.errors(role, points).into_iter();
+                let named = errors.map(|(platform, errors)| (platform.unwrap_or("all"), errors));
+                json!(named.collect::<BTreeMap<_, _>>())
+            };
+            json!({ "per_cent": unit(false), "points": unit(true) })
+        };
+        json!({
+            "measurements": self.file,
+            "source": self.source,
+            "rows": rows,
+            "errors": {
+                "outcome": summary(Role::Outcome),
+                "calibration": summary(Role::Calibration),
+            },
+        })
+    }
+}
+
+impl Compared {
+    fn json(&self) -> Value {
+        let row = &self.row;
+        let mut document = json!({
+            "id": row.id,
+            "platform": row.platform,
+            "model": row.model,
+            "setting": row.setting,
+            "config": row.config,
+            "metric": row.metric,
+            "unit": row.unit,
+            "role": row.role,
+            "measured": row.value,
+            "sd": row.sd,
+        });
+        match &self.predicted {
+            Predicted::Not(why) => document["not_covered"] = json!(why),
+            Predicted::Value(prediction) => {
+                document["predicted"] = json!(prediction.value);
+                document["interval"] = json!(prediction.interval);
+                document["replications"] = json!(prediction.replications);
+                document["uncertain_numbers"] = json!(prediction.uncertain);
+                document["basis"] = json!(prediction.basis);
+                document["error"] = json!(self.error().filter(|error| error.is_finite()));
+                document["error_in"] = json!(if self.in_points() { "points" } else { "%" });
+                document["inside"] = json!(self.inside());
+            }
+        }
+        document
+    }
+}

@@ -1,0 +1,192 @@
+//! Which scenario of `scenarios/published/` plays which published row, and which rows none does.
+
+use super::metric::Metric;
+use super::rows::Row;
+
+/// A scenario under a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Play {
+    /// File in `scenarios/published/`, without `.toml`.
+    pub scenario: &'static str,
+    /// Policy as on the command line; `None`: the file's own.
+    pub policy: Option<&'static str>,
+}
+
+/// Which rows a scenario predicts.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Table or figure.
+    pub id: &'static str,
+    /// What the row's model or setting must hold, all of it.
+    pub about: &'static [&'static str],
+    /// Row of the table.
+    pub config: &'static str,
+    /// What to play; several where the metric compares.
+    pub plays: &'static [Play],
+}
+
+const fn own(scenario: &'static str) -> Play {
+    Play {
+        scenario,
+        policy: None,
+    }
+}
+
+const fn under(scenario: &'static str, policy: &'static str) -> Play {
+    Play {
+        scenario,
+        policy: Some(policy),
+    }
+}
+
+const CPU: &str = "single:cpu";
+const GPU: &str = "single:gpu";
+
+macro_rules! experiments {
+    ($($id:literal [$($about:literal),*] $config:literal => $($play:expr),+;)*) => {
+        &[$(Experiment { id: $id, about: &[$($about),*], config: $config, plays: &[$($play),+] }),*]
+    };
+}
+
+/// Every row that a scenario predicts: table or figure, words of its model or setting, its
+/// configuration, and what to play.
+#[rustfmt::skip]
+pub const EXPERIMENTS: &[Experiment] = experiments! {
+    "table1a" [", 2 frames"] "mlx-gpu-only" => own("table1a-2-gpu");
+    "table1a" [", 2 frames"] "crossinfer" => own("table1a-2-pipelined");
+    "table1a" [", 4 frames"] "mlx-gpu-only" => own("table1a-4-gpu");
+    "table1a" [", 4 frames"] "crossinfer" => own("table1a-4-pipelined");
+    "table1a" [", 8 frames"] "mlx-gpu-only" => own("table1a-8-gpu");
+    "table1a" [", 8 frames"] "crossinfer" => own("table1a-8-pipelined");
+    "table1a" [", 16 frames"] "mlx-gpu-only" => own("table1a-16-gpu");
+    "table1a" [", 16 frames"] "crossinfer" => own("table1a-16-pipelined");
+    "table3" [] "mlx" => own("table3-gpu");
+    "table3" [] "crossinfer" => own("table3-pipelined");
+    "table5" ["0.8B", "32-token"] "serial" => under("table5-0.8b-32", "serial");
+    "table5" ["0.8B", "32-token"] "overlap" => own("table5-0.8b-32");
+    "table5" ["0.8B", "128-token"] "serial" => under("table5-0.8b-128", "serial");
+    "table5" ["0.8B", "128-token"] "overlap" => own("table5-0.8b-128");
+    "table5" ["2B", "32-token"] "serial" => under("table5-2b-32", "serial");
+    "table5" ["2B", "32-token"] "overlap" => own("table5-2b-32");
+    "table5" ["2B", "128-token"] "serial" => under("table5-2b-128", "serial");
+    "table5" ["2B", "128-token"] "overlap" => own("table5-2b-128");
+    "table5" ["4B", "32-token"] "serial" => under("table5-4b-32", "serial");
+    "table5" ["4B", "32-token"] "overlap" => own("table5-4b-32");
+    "table5" ["4B", "128-token"] "serial" => under("table5-4b-128", "serial");
+    "table5" ["4B", "128-token"] "overlap" => own("table5-4b-128");
+    "table5" ["9B", "32-token"] "serial" => under("table5-9b-32", "serial");
+    "table5" ["9B", "32-token"] "overlap" => own("table5-9b-32");
+    "table5" ["9B", "128-token"] "serial" => under("table5-9b-128", "serial");
+    "table5" ["9B", "128-token"] "overlap" => own("table5-9b-128");
+    // The contention model alone; the scenario only brings the SoC.
+    "table6" ["64 MiB"] "cpu" => own("table8");
+    "table6" ["64 MiB"] "gpu" => own("table8");
+    "table6" ["64 MiB"] "npu" => own("table8");
+    "table6" ["64 MiB"] "cpu+gpu" => own("table8");
+    "table6" ["64 MiB"] "cpu+npu" => own("table8");
+    "table7" [] "A" => own("table7-a");
+    "table7" [] "B" => own("table7-b");
+    "table7" [] "C" => own("table7-c");
+    "table7" [] "D" => own("table7-d");
+    "table8" [] "cpu-only" => under("table8", CPU);
+    "table8" [] "gpu-only" => under("table8", GPU);
+    "table8" [] "crossinfer" => own("table8");
+    "table9" ["OneVision-7B"] "cpu-only" => under("table9-7b", CPU);
+    "table9" ["OneVision-7B"] "gpu-only" => under("table9-7b", GPU);
+    "table9" ["OneVision-7B"] "crossinfer" => own("table9-7b");
+    "table9" ["FastVLM-0.5B"] "cpu-only" => under("table9-fastvlm", CPU);
+    "table9" ["FastVLM-0.5B"] "gpu-only" => under("table9-fastvlm", GPU);
+    "table9" ["FastVLM-0.5B"] "crossinfer" => own("table9-fastvlm");
+    "table10" ["OneVision-0.5B"] "cpu-only" => under("table10-onevision-0.5b", CPU);
+    "table10" ["OneVision-0.5B"] "gpu-only" => under("table10-onevision-0.5b", GPU);
+    "table10" ["OneVision-0.5B"] "crossinfer" => own("table10-onevision-0.5b");
+    "table10" ["FastVLM-0.5B"] "cpu-only" => under("table10-fastvlm-0.5b", CPU);
+    "table10" ["FastVLM-0.5B"] "gpu-only" => under("table10-fastvlm-0.5b", GPU);
+    "table10" ["FastVLM-0.5B"] "crossinfer" => own("table10-fastvlm-0.5b");
+    "table10" ["FastVLM-1.5B"] "cpu-only" => under("table10-fastvlm-1.5b", CPU);
+    "table10" ["FastVLM-1.5B"] "gpu-only" => under("table10-fastvlm-1.5b", GPU);
+    "table10" ["FastVLM-1.5B"] "crossinfer" => own("table10-fastvlm-1.5b");
+    "table12" ["112-token"] "naive" => under("table12", "naive");
+    "table12" ["112-token"] "cpu-only" => under("table12", CPU);
+    "table12" ["112-token"] "gpu-only" => under("table12", GPU);
+    "table12" ["112-token"] "crossinfer" => own("table12");
+    // Its rows on decode and prefill are those of table 14's lanes alone.
+    "table13" ["sequential_read"] "cpu" => own("table14-32");
+    "table13" ["sequential_read"] "metal" => own("table14-32");
+    "table13" ["prefill_1024"] "cpu" => under("table14-1024", CPU);
+    "table13" ["prefill_1024"] "metal" => under("table14-1024", GPU);
+    "table13" ["decode_prefix32"] "cpu" => under("table14-32", CPU);
+    "table13" ["decode_prefix32"] "metal" => under("table14-32", GPU);
+    "table14" ["of 32 tokens"] "cpu" => under("table14-32", CPU);
+    "table14" ["of 32 tokens"] "metal" => under("table14-32", GPU);
+    "table14" ["of 32 tokens"] "cpu+metal" => own("table14-32");
+    "table14" ["of 1024 tokens"] "cpu" => under("table14-1024", CPU);
+    "table14" ["of 1024 tokens"] "metal" => under("table14-1024", GPU);
+    "table14" ["of 1024 tokens"] "cpu+metal" => own("table14-1024");
+    "fig9b" [] "state-aware dispatch" =>
+        own("fig9b-short"), under("fig9b-short", CPU), under("fig9b-short", GPU),
+        own("fig9b-medium"), under("fig9b-medium", CPU), under("fig9b-medium", GPU),
+        own("fig9b-long"), under("fig9b-long", CPU), under("fig9b-long", GPU);
+    "fig11c" [] "import over recompute" => own("fig11c-import"), own("fig11c-recompute");
+    "fig16" [] "reuse over rebuild" => own("fig16-reuse"), own("fig16-rebuild");
+};
+
+/// Rows that no scenario predicts: table or figure, words of the row, and why.
+const NOT_COVERED: &[(&str, &[&str], &str)] = &[
+    (
+        "table3",
+        &["llama.cpp"],
+        "the costs of this model are of the other runtimes, which draw less power",
+    ),
+    (
+        "table5",
+        &["peak_rss"],
+        "a process's resident memory holds its runtime's buffers, which no profile has",
+    ),
+    (
+        "table6",
+        &["256 MiB"],
+        "the profile holds the rates at 64 MiB",
+    ),
+    (
+        "table12",
+        &["EOS"],
+        "how long the answers were is not published",
+    ),
+];
+
+/// The experiment that predicts a row, or why none does.
+pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
+    let holds = |id: &str, words: &[&str]| {
+        let parts = [&row.model, &row.setting, &row.config, &row.metric];
+        row.id == id
+            && words
+                .iter()
+                .all(|word| parts.iter().any(|part| part.contains(word)))
+    };
+    if let Some((.., why)) = NOT_COVERED.iter().find(|(id, words, _)| holds(id, words)) {
+        return Err((*why).to_owned());
+    }
+    let found = EXPERIMENTS.iter().find(|experiment| {
+        experiment.config == row.config && holds(experiment.id, experiment.about)
+    });
+    let found = found.ok_or("no scenario of this experiment")?;
+    let Some(metric) = row.metric() else {
+        return Err(format!(
+            "no metric `{}`: there are {}",
+            row.metric,
+            Metric::names().join(", ")
+        ));
+    };
+    let dimension = metric.dimension();
+    if dimension.factor(&row.unit).is_none() {
+        let units: Vec<&str> = dimension.units().collect();
+        return Err(format!(
+            "`{}` is no unit of `{}`: there are {}",
+            row.unit,
+            row.metric,
+            units.join(", ")
+        ));
+    }
+    Ok(found)
+}

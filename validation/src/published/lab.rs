@@ -1,0 +1,323 @@
+//! Plays scenarios, each once however many rows it predicts, with all their numbers drawn within their
+//! intervals.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde::Serialize;
+use sim::diag::{Diagnostic, Faults};
+use sim::load::Numbers;
+use sim::spec::quantity::OriginKind;
+use sim::world::World;
+
+use super::bench::{Bench, Configuration, Played, Scenario, mean};
+use super::experiments::experiment;
+use super::metric::{Metric, Missing};
+use super::numbers::{Uncertain, uncertain};
+use super::play::Outcome;
+use super::rows::{Measurements, Own, OwnPlay, Row};
+use crate::folder::Stock;
+
+/// How intervals are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draws {
+    /// How many; 0: no intervals.
+    pub count: u32,
+    /// Seed of their order.
+    pub seed: u64,
+}
+
+impl Default for Draws {
+    fn default() -> Self {
+        Self { count: 64, seed: 1 }
+    }
+}
+
+/// What the simulator says in place of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Predicted {
+    /// A value.
+    Value(Box<Prediction>),
+    /// No scenario plays the row, or it shows no such thing; with the reason.
+    Not(String),
+}
+
+/// A predicted value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Mean over the replications, in the row's unit.
+    pub value: f64,
+    /// Where the value lies when the numbers that it rests on vary within theirs; absent if no draws
+    /// were asked for, or if nothing that varies changes it.
+    pub interval: Option<Interval>,
+    /// Replications behind the value.
+    pub replications: u32,
+    /// Numbers that have an interval.
+    pub uncertain: usize,
+    /// What it rests on.
+    pub basis: Basis,
+}
+
+/// The 5th to the 95th percentile of the draws, in the row's unit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Draws that could be played.
+    pub draws: u32,
+    /// Draws that could not: their numbers contradict each other.
+    pub failed: u32,
+}
+
+/// Where the numbers of a prediction came from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Basis {
+    /// Numbers by kind of origin.
+    pub numbers: BTreeMap<&'static str, usize>,
+    /// What the stages' costs were measured on, fitted to, copied from or derived from: file and origin,
+    /// with the kind and source of the origin.
+    pub calibrated: BTreeMap<String, String>,
+}
+
+/// Predicts rows.
+pub struct Lab<'s> {
+    bench: Bench<'s>,
+    draws: Draws,
+    played: BTreeMap<Configuration, Rc<Played>>,
+    drawn: BTreeMap<Configuration, Vec<Option<Rc<Played>>>>,
+}
+
+impl std::fmt::Debug for Lab<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lab")
+            .field("draws", &self.draws)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'s> Lab<'s> {
+    /// A lab over scenarios and profiles.
+    pub fn new(stock: &'s dyn Stock, draws: Draws) -> Self {
+        Self {
+            bench: Bench::new(stock),
+            draws,
+            played: BTreeMap::new(),
+            drawn: BTreeMap::new(),
+        }
+    }
+
+    /// What to play for a row, or why nothing can be.
+    pub fn configurations(file: &Measurements, row: &Row) -> Result<Vec<Configuration>, String> {
+        if let Some(Own { this, against }) = &row.own {
+            let all = [Some(this), against.as_ref()].into_iter().flatten();
+            return Ok(all.map(|play| own(file, play)).collect());
+        }
+        let found = experiment(row)?;
+        Ok(found.plays.iter().map(|&play| play.into()).collect())
+    }
+
+    /// What the simulator says in place of a row.
+    ///
+    /// # Errors
+    ///
+    /// Faults of the scenario and its profiles, or of what the row names that they do not have.
+    pub fn predict(&mut self, file: &Measurements, row: &Row) -> Result<Predicted, Faults> {
+        let configurations = match Self::configurations(file, row) {
+            Ok(list) => list,
+            Err(why) => return Ok(Predicted::Not(why)),
+        };
+        let Some((metric, factor)) = row.metric().and_then(|metric| {
+            let factor = metric.dimension().factor(&row.unit)?;
+            Some((metric, factor))
+        }) else {
+            return Ok(Predicted::Not("its metric or unit is not known".to_owned()));
+        };
+        self.bench.open(file, row, &configurations)?;
+        let played = configurations
+            .iter()
+            .map(|configuration| self.play(configuration));
+        let played = played.collect::<Result<Vec<_>, _>>()?;
+        let value = match mean(&metric, row, &played) {
+            Ok(value) => value / factor,
+            Err(Missing::Absent(why)) => return Ok(Predicted::Not(why)),
+            Err(Missing::Wrong(why)) if row.own.is_none() => return Ok(Predicted::Not(why)),
+            Err(Missing::Wrong(why)) => {
+                let fault =
+                    Diagnostic::new(&file.name, row.at.metric.clone(), why, "cannot be read");
+                return Err(file.faults(fault));
+            }
+        };
+        let replications = played.iter().map(|played| played.outcomes.len() as u32);
+        let replications = replications.max().unwrap_or(0);
+        let uncertain = numbers(&played).len();
+        let varies = uncertain > 0 || replications > 1;
+        Ok(Predicted::Value(Box::new(Prediction {
+            value,
+            interval: varies
+                .then(|| self.interval(row, &metric, factor, &configurations))
+                .flatten(),
+            replications,
+            uncertain,
+            basis: Basis::of(played.iter().map(|played| &played.world)),
+        })))
+    }
+
+    /// The first replication of a configuration.
+    ///
+    /// # Errors
+    ///
+    /// Faults of the scenario or of its policy.
+    pub fn outcome(&mut self, configuration: &Configuration) -> Result<Outcome, Faults> {
+        Ok(self.play(configuration)?.outcomes[0].clone())
+    }
+
+    fn play(&mut self, configuration: &Configuration) -> Result<Rc<Played>, Faults> {
+        if let Some(played) = self.played.get(configuration) {
+            return Ok(Rc::clone(played));
+        }
+        let none = Numbers::default();
+        let played = self.bench.session(&none).play(configuration)?;
+        self.played
+            .insert(configuration.clone(), Rc::clone(&played));
+        Ok(played)
+    }
+
+    /// The 5th to the 95th percentile of the draws.
+    fn interval(
+        &mut self,
+        row: &Row,
+        metric: &Metric,
+        factor: f64,
+        configurations: &[Configuration],
+    ) -> Option<Interval> {
+        for configuration in configurations {
+            self.draw(configuration);
+        }
+        let mut values = Vec::with_capacity(self.draws.count as usize);
+        for draw in 0..self.draws.count as usize {
+            let played = configurations
+                .iter()
+                .map(|configuration| self.drawn[configuration][draw].clone());
+            if let Some(played) = played.collect::<Option<Vec<_>>>()
+                && let Ok(value) = mean(metric, row, &played)
+            {
+                values.push(value / factor);
+            }
+        }
+        values.sort_by(f64::total_cmp);
+        let draws = values.len() as u32;
+        let (low, high) = (quantile(&values, 0.05), quantile(&values, 0.95));
+        // What varies may not matter here: then there is nothing to say.
+        let matters = (high - low).abs() > 1e-9 * high.abs().max(low.abs());
+        (draws >= 2 && matters).then_some(Interval {
+            low,
+            high,
+            draws,
+            failed: self.draws.count - draws,
+        })
+    }
+
+    /// Plays a configuration with every draw of its numbers, a replication each.
+    fn draw(&mut self, configuration: &Configuration) {
+        if self.drawn.contains_key(configuration) {
+            return;
+        }
+        let Draws { count, seed } = self.draws;
+        let mut all = vec![Numbers::default(); count as usize];
+        let played = self.played.get(configuration);
+        for number in played.map_or_else(Vec::new, |played| uncertain(&played.world)) {
+            for (numbers, value) in all.iter_mut().zip(number.values(count, seed)) {
+                number.put(numbers, value);
+            }
+        }
+        let drawn = all.iter().zip(0..).map(|(numbers, draw)| {
+            let mut session = self.bench.session(numbers).only(draw);
+            session.play(configuration).ok()
+        });
+        let drawn = drawn.collect();
+        self.drawn.insert(configuration.clone(), drawn);
+    }
+}
+
+/// The configuration that a measurement file names; paths are relative to that file.
+fn own(file: &Measurements, play: &OwnPlay) -> Configuration {
+    let folder = std::path::Path::new(&file.name).parent();
+    let path = match folder {
+        Some(folder) if !folder.as_os_str().is_empty() => {
+            folder.join(&play.scenario).to_string_lossy().into_owned()
+        }
+        _ => play.scenario.clone(),
+    };
+    Configuration {
+        scenario: Scenario::File(path),
+        policy: play.policy.clone(),
+    }
+}
+
+/// The numbers of several worlds that have an interval.
+fn numbers(played: &[Rc<Played>]) -> Vec<Uncertain> {
+    let mut all: Vec<Uncertain> = Vec::new();
+    for number in played.iter().flat_map(|played| uncertain(&played.world)) {
+        if !all.iter().any(|known| known.is(&number)) {
+            all.push(number);
+        }
+    }
+    all
+}
+
+/// The quantile `q` of sorted values, interpolated linearly between neighbours.
+pub(crate) fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return f64::NAN;
+    };
+    let at = q * last as f64;
+    let below = (at.floor() as usize).min(last);
+    let above = (below + 1).min(last);
+    let part = at - below as f64;
+    sorted[below] + (sorted[above] - sorted[below]) * part
+}
+
+impl Basis {
+    fn of<'w>(worlds: impl Iterator<Item = &'w World>) -> Self {
+        let mut basis = Self::default();
+        let mut counted = Vec::new();
+        for number in worlds.flat_map(|world| &world.provenance) {
+            let place = (&number.file, &number.path);
+            if counted.contains(&place) {
+                continue;
+            }
+            counted.push(place);
+            let kind = match number.kind {
+                OriginKind::Measured => "measured",
+                OriginKind::Published => "published",
+                OriginKind::Derived => "derived",
+                OriginKind::Fitted => "fitted",
+                OriginKind::Assumed => "assumed",
+            };
+            *basis.numbers.entry(kind).or_default() += 1;
+            let stage = number.path.contains(".stages.") || number.path.contains(".corun.");
+            let says = match number.kind {
+                OriginKind::Measured | OriginKind::Fitted => {
+                    number.source.as_ref().or(number.note.as_ref())
+                }
+                OriginKind::Published | OriginKind::Derived => number.source.as_ref(),
+                OriginKind::Assumed => None,
+            };
+            if let Some(says) = says.filter(|_| stage) {
+                let origin = format!("{}, {}", short(&number.file), number.origin);
+                let says = format!("{kind}: {says}");
+                basis.calibrated.insert(origin, says);
+            }
+        }
+        basis
+    }
+}
+
+/// The last two parts of a path.
+fn short(file: &str) -> String {
+    let mut parts: Vec<&str> = file.rsplit(['/', '\\']).take(2).collect();
+    parts.reverse();
+    parts.join("/")
+}

@@ -1,0 +1,303 @@
+//! Measurements beside their predictions, as sections.
+
+use std::collections::BTreeMap;
+
+use super::{Section, Table, significant};
+use crate::published::{Compared, Comparison, Errors, Interval, Role, Row};
+
+/// The sections: errors in short, outcomes, calibration rows, what is not covered, what was fitted.
+pub fn published(comparison: &Comparison) -> Vec<Section> {
+    let notes = Notes::of(comparison);
+    vec![
+        summary(comparison),
+        predictions(comparison, &notes),
+        residuals(comparison, &notes),
+        not_covered(comparison),
+        basis(comparison, &notes),
+    ]
+}
+
+fn summary(comparison: &Comparison) -> Section {
+    let mut table = Table::new(&[
+        "SoC",
+        "rows",
+        ">n",
+        ">median",
+        ">90th perc.",
+        ">worst",
+        ">within interval",
+    ]);
+    let kinds = [
+        (Role::Outcome, "predicted"),
+        (Role::Calibration, "calibration"),
+    ];
+    for (role, name) in kinds {
+        for (points, unit) in [(false, "%"), (true, "points")] {
+            for (platform, errors) in comparison.errors(role, points) {
+                table.row(summary_row(platform, name, unit, &errors));
+            }
+        }
+    }
+    let who = comparison.source.as_ref().map_or_else(
+        || format!("Measured values are those of `{}`.", comparison.file),
+        |source| format!("Measured by: {source} (`{}`).", comparison.file),
+    );
+    let text = "Errors are predicted less measured, in per cent of the measured value; of shares and of \
+                changes, which are per cent themselves, in points. The table holds their sizes.";
+    Section::new("Errors in short", &[who, text.to_owned(), table.markdown()])
+}
+
+fn summary_row(platform: Option<&str>, name: &str, unit: &str, errors: &Errors) -> [String; 7] {
+    let size = |x: f64| format!("{x:.1} {unit}");
+    [
+        platform.unwrap_or("all").to_owned(),
+        name.to_owned(),
+        errors.rows.to_string(),
+        size(errors.median),
+        size(errors.p90),
+        size(errors.worst),
+        format!("{} of {}", errors.inside, errors.with_interval),
+    ]
+}
+
+fn predictions(comparison: &Comparison, notes: &Notes<'_>) -> Section {
+    let table = rows_table(comparison, Role::Outcome, notes);
+    let text = "Nothing was fitted to these rows. The interval is the 5th to the 95th percentile of what \
+                comes out when every number with an interval in the profiles is drawn within it (a Latin \
+                hypercube), one replication a draw; measured values count as within if they are, give or take two standard deviations of their own. Letters point to what the stages' costs were calibrated on, below.";
+    let none = table.is_empty().then(|| "There are none.".to_owned());
+    Section::new(
+        "Predicted",
+        &[text.to_owned(), table.markdown(), none.unwrap_or_default()],
+    )
+}
+
+fn residuals(comparison: &Comparison, notes: &Notes<'_>) -> Section {
+    let table = rows_table(comparison, Role::Calibration, notes);
+    let text = "Rows that profiles may be fitted to: how well the fit explains what it was given. A small \
+                residual here is no evidence for the simulator.";
+    let none = table.is_empty().then(|| "There are none.".to_owned());
+    Section::new(
+        "Residuals of calibration rows",
+        &[text.to_owned(), table.markdown(), none.unwrap_or_default()],
+    )
+}
+
+fn rows_table(comparison: &Comparison, role: Role, notes: &Notes<'_>) -> Table {
+    let mut table = Table::new(&[
+        "row",
+        "model",
+        "setting",
+        "config",
+        "metric",
+        ">measured",
+        ">predicted",
+        ">90 % interval",
+        ">error",
+        "",
+        "on",
+    ]);
+    for compared in comparison.predicted(role) {
+        let Some(prediction) = compared.prediction() else {
+            continue;
+        };
+        let row = &compared.row;
+        let sd = row.sd.map(|sd| format!(" ± {}", plain(sd)));
+        let inside = match compared.inside() {
+            Some(true) => "within",
+            Some(false) => "outside",
+            None => "",
+        };
+        let interval = prediction.interval.as_ref();
+        table.row([
+            format!("{} {}", row.platform, row.id),
+            row.model.clone(),
+            notes.setting(row),
+            row.config.clone(),
+            row.metric.clone(),
+            format!(
+                "{}{} {}",
+                plain(row.value),
+                sd.unwrap_or_default(),
+                row.unit
+            ),
+            significant(prediction.value),
+            interval.map(interval_text).unwrap_or_default(),
+            error_text(compared),
+            inside.to_owned(),
+            notes.letters(prediction.basis.calibrated.keys()),
+        ]);
+    }
+    table
+}
+
+/// As it was given, with a proper minus; no more than nine digits.
+pub(super) fn plain(x: f64) -> String {
+    let rounded: f64 = format!("{x:.8e}").parse().unwrap_or(x);
+    rounded.to_string().replace('-', "−")
+}
+
+/// With one decimal and its sign; what rounds to 0 has none.
+pub(super) fn signed(x: f64) -> String {
+    let text = format!("{x:+.1}").replace('-', "−");
+    match text.as_str() {
+        "+0.0" | "−0.0" => "0.0".to_owned(),
+        _ => text,
+    }
+}
+
+fn interval_text(interval: &Interval) -> String {
+    let failed = match interval.failed {
+        0 => String::new(),
+        failed => format!(" ({failed} draws failed)"),
+    };
+    let (low, high) = (significant(interval.low), significant(interval.high));
+    format!("{low} … {high}{failed}")
+}
+
+fn error_text(compared: &Compared) -> String {
+    let Some(error) = compared.error() else {
+        return String::new();
+    };
+    let unit = if compared.in_points() { "pt" } else { "%" };
+    if error.is_finite() {
+        format!("{} {unit}", signed(error))
+    } else {
+        format!("∞ {unit}")
+    }
+}
+
+fn not_covered(comparison: &Comparison) -> Section {
+    let mut table = Table::new(&[
+        "row",
+        "model",
+        "setting",
+        "config",
+        "metric",
+        ">measured",
+        "why",
+    ]);
+    for (row, why) in comparison.not_covered() {
+        table.row([
+            format!("{} {}", row.platform, row.id),
+            row.model.clone(),
+            row.setting.clone(),
+            row.config.clone(),
+            row.metric.clone(),
+            format!("{} {}", plain(row.value), row.unit),
+            why.to_owned(),
+        ]);
+    }
+    let none = table
+        .is_empty()
+        .then(|| "Every row has a prediction.".to_owned());
+    Section::new(
+        "Not covered",
+        &[
+            none.unwrap_or_else(|| "Rows without a prediction, with the reason.".to_owned()),
+            table.markdown(),
+        ],
+    )
+}
+
+fn basis(comparison: &Comparison, notes: &Notes<'_>) -> Section {
+    let mut origins = Table::new(&["", "file, origin", "what it says"]);
+    for (key, letter, says) in &notes.origins {
+        origins.row([letter.clone(), (*key).to_owned(), (*says).to_owned()]);
+    }
+    let mut kinds: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for compared in &comparison.rows {
+        if let Some(prediction) = compared.prediction() {
+            let most = kinds.entry(&compared.row.platform).or_default();
+            for (kind, count) in &prediction.basis.numbers {
+                let known = most.entry(kind).or_default();
+                *known = (*known).max(*count);
+            }
+        }
+    }
+    let order = ["measured", "published", "derived", "fitted", "assumed"];
+    let mut counts = Table::new(&[
+        "SoC",
+        ">measured",
+        ">published",
+        ">derived",
+        ">fitted",
+        ">assumed",
+    ]);
+    for (platform, of_kind) in kinds {
+        let numbers = order.map(|kind| of_kind.get(kind).copied().unwrap_or(0).to_string());
+        counts.row([platform.to_owned()].into_iter().chain(numbers));
+    }
+    let text = "Numbers of a profile by origin, the most that one prediction rests on:";
+    Section::new(
+        "What the predictions rest on",
+        &[
+            "What the stages' costs were calibrated on, by the letters of the tables above. (The numbers of the SoC itself and whatever is assumed: `crossinfer check`.)".to_owned(),
+            origins.markdown(),
+            text.to_owned(),
+            counts.markdown(),
+        ],
+    )
+}
+
+/// What the tables say in short: a letter for each fit, and of settings what differs.
+struct Notes<'c> {
+    origins: Vec<(&'c str, String, &'c str)>,
+    common: BTreeMap<&'c str, Vec<&'c str>>,
+}
+
+impl<'c> Notes<'c> {
+    fn of(comparison: &'c Comparison) -> Self {
+        let mut origins: BTreeMap<&str, &str> = BTreeMap::new();
+        for prediction in comparison.rows.iter().filter_map(Compared::prediction) {
+            let says = prediction.basis.calibrated.iter();
+            origins.extend(says.map(|(key, says)| (key.as_str(), says.as_str())));
+        }
+        let origins = origins.into_iter().enumerate();
+        let origins = origins.map(|(at, (key, says))| (key, letter(at), says));
+        let mut common: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for row in comparison.rows.iter().map(|compared| &compared.row) {
+            let parts: Vec<&str> = parts(&row.setting).collect();
+            common
+                .entry(&row.id)
+                .and_modify(|known| known.retain(|part| parts.contains(part)))
+                .or_insert(parts);
+        }
+        Self {
+            origins: origins.collect(),
+            common,
+        }
+    }
+
+    /// The parts of a row's setting that not all rows of its table have.
+    fn setting(&self, row: &Row) -> String {
+        let common = self.common.get(row.id.as_str());
+        let own =
+            parts(&row.setting).filter(|part| !common.is_some_and(|common| common.contains(part)));
+        own.collect::<Vec<_>>().join(", ")
+    }
+
+    fn letters<'k>(&self, keys: impl Iterator<Item = &'k String>) -> String {
+        let letters = keys.filter_map(|key| {
+            let found = self.origins.iter().find(|(known, ..)| known == key);
+            found.map(|(_, letter, _)| letter.as_str())
+        });
+        letters.collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn parts(setting: &str) -> impl Iterator<Item = &str> {
+    setting
+        .split([',', ';'])
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+}
+
+/// a, b, …, z, aa, ab, …
+fn letter(at: usize) -> String {
+    let last = char::from(b'a' + (at % 26) as u8);
+    match at / 26 {
+        0 => last.to_string(),
+        more => format!("{}{last}", letter(more - 1)),
+    }
+}

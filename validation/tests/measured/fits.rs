@@ -1,0 +1,259 @@
+//! Fits of a board whose true numbers are known.
+
+use validation::fit::{Fit, Identified, Parameter, Spec, fit, read_spec};
+use validation::published::{Measurements, Role};
+use validation::report;
+
+use crate::board::{Board, GUESS, TRUTH, WANTED, file, measure};
+
+fn parameter(name: &str, profile: &str, path: &str, bounds: (f64, f64)) -> String {
+    format!(
+        "[[parameters]]\nname = '{name}'\nlow = {:?}\nhigh = {:?}\nscale = 'log'\n\
+         sets = [{{ profile = '{profile}', paths = ['{path}'] }}]\n",
+        bounds.0, bounds.1
+    )
+}
+
+fn spec(parameters: &[String], rows: &str) -> Spec {
+    let text = format!(
+        "title = 'The desk'\nstarts = 3\n[[rows]]\nplatform = 'board'\n{rows}\n{}",
+        parameters.concat()
+    );
+    read_spec("desk-fit.toml", &text).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn stage(name: &str, engine: &str, stage: &str) -> String {
+    let path = format!("engines.{engine}.stages.{stage}.per_token_s");
+    parameter(name, "board/vlm", &path, (1e-4, 0.5))
+}
+
+fn four() -> Vec<String> {
+    vec![
+        stage("prefill", "cpu", "query_prefill"),
+        stage("decode", "cpu", "decode"),
+        stage("gpu prefill", "gpu", "query_prefill"),
+        stage("gpu decode", "gpu", "decode"),
+    ]
+}
+
+fn run(parameters: &[String], measured: &Measurements) -> Fit {
+    let board = Board::new(GUESS);
+    fit(&board, &spec(parameters, ""), measured).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn within(parameter: &Parameter, truth: f64) -> bool {
+    (parameter.low..=parameter.high).contains(&truth)
+}
+
+#[test]
+fn numbers_come_back_within_their_intervals() {
+    let fit = run(&four(), &measure(&WANTED, 1.0));
+    let truth = [
+        TRUTH.prefill_s,
+        TRUTH.decode_s,
+        TRUTH.gpu_prefill_s,
+        TRUTH.gpu_decode_s,
+    ];
+    for (parameter, truth) in fit.parameters.iter().zip(truth) {
+        assert_eq!(parameter.identified, Identified::Both, "{parameter:?}");
+        assert!(
+            within(parameter, truth),
+            "{parameter:?} does not hold {truth}"
+        );
+        // An interval that holds everything shows nothing.
+        assert!(parameter.high < 1.1 * parameter.low, "{parameter:?}");
+    }
+    assert_eq!((fit.rows.len(), fit.freedom), (8, 4));
+    assert!(fit.weak.is_empty(), "{:?}", fit.weak);
+    // All starts find the one minimum.
+    for chi2 in &fit.starts {
+        assert!(
+            chi2.is_some_and(|chi2| chi2 < fit.chi2 + 0.1),
+            "{:?}",
+            fit.starts
+        );
+    }
+    // What was held out comes out, within the spread of the fit and the measurement.
+    assert_eq!(fit.predicted.len(), 5);
+    for held in &fit.predicted {
+        assert!(
+            held.error().abs() < 2.0,
+            "{}: {}",
+            held.row.label(),
+            held.error()
+        );
+        assert!(
+            held.low <= held.value && held.value <= held.high,
+            "{held:?}"
+        );
+    }
+}
+
+#[test]
+fn without_errors_the_truth_is_found() {
+    let fit = run(&four(), &measure(&WANTED, 0.0));
+    let truth = [
+        TRUTH.prefill_s,
+        TRUTH.decode_s,
+        TRUTH.gpu_prefill_s,
+        TRUTH.gpu_decode_s,
+    ];
+    for (parameter, truth) in fit.parameters.iter().zip(truth) {
+        let error = parameter.value / truth - 1.0;
+        assert!(error.abs() < 1e-5, "{parameter:?}: {error}");
+    }
+    assert!(fit.chi2 < 1e-6, "{}", fit.chi2);
+}
+
+#[test]
+fn what_the_rows_do_not_tell_is_said() {
+    // The CPU's prompts are all of one length, so its fixed time and its time a token are one number;
+    // a lane alone never reaches the GPU's port.
+    let mut parameters = four()[..2].to_vec();
+    parameters.push(parameter(
+        "fixed",
+        "board/vlm",
+        "engines.cpu.stages.query_prefill.fixed_s",
+        (1e-3, 1.0),
+    ));
+    parameters.push(parameter(
+        "port",
+        "board/soc",
+        "engines.gpu.port_gbps",
+        (16.0, 28.0),
+    ));
+    let board = Board::new(GUESS);
+    let spec = spec(&parameters, "config = ['single:cpu']");
+    let fit = fit(&board, &spec, &measure(&WANTED, 1.0)).unwrap();
+    let of = |name: &str| fit.parameters.iter().find(|p| p.name == name).unwrap();
+    assert_eq!(of("decode").identified, Identified::Both);
+    assert_eq!(of("port").identified, Identified::No);
+    assert_eq!((of("port").low, of("port").high), (16.0, 28.0));
+    let fixed = of("fixed");
+    assert!(fixed.identified != Identified::Both, "{fixed:?}");
+    assert!(fixed.low <= 1.001e-3, "{fixed:?}");
+    let directions = &fit.weak;
+    let moves = |names: &[&str]| {
+        directions.iter().any(|direction| {
+            let mut moved = direction.weights.iter().map(|(name, _)| name.as_str());
+            names.iter().all(|name| moved.any(|moved| moved == *name))
+        })
+    };
+    assert!(moves(&["port"]), "{directions:?}");
+    assert!(!moves(&["decode"]), "{directions:?}");
+    let text = report::document(&fit.title, &report::fit(&fit));
+    assert!(text.contains("NOT IDENTIFIED"), "{text}");
+    // The profile says so too.
+    let written = fit.profiles().unwrap();
+    let soc = written
+        .iter()
+        .find(|w| w.file.ends_with("soc.toml"))
+        .unwrap();
+    assert!(
+        soc.text.contains("not identified by the rows"),
+        "{}",
+        soc.text
+    );
+}
+
+#[test]
+fn an_outcome_never_takes_part() {
+    let measured = measure(&WANTED, 1.0);
+    let values = measured.rows.iter().map(|row| match row.role {
+        Role::Calibration => row.value,
+        Role::Outcome => 3.0 * row.value,
+    });
+    let other = file(&WANTED, &values.collect::<Vec<_>>());
+    let (fit, same) = (run(&four(), &measured), run(&four(), &other));
+    assert_eq!(fit.parameters, same.parameters);
+    assert_eq!(fit.profiles().unwrap(), same.profiles().unwrap());
+    // The filter matches them, and says that they were held out.
+    assert_eq!(fit.held_out.len(), 5);
+    // A calibration row does take part.
+    let values = measured.rows.iter().enumerate();
+    let values = values.map(|(at, row)| row.value * if at == 0 { 1.02 } else { 1.0 });
+    let third = run(&four(), &file(&WANTED, &values.collect::<Vec<_>>()));
+    assert_ne!(fit.parameters, third.parameters);
+}
+
+#[test]
+fn the_profile_keeps_its_layout_and_says_what_was_fitted() {
+    let board = Board::new(GUESS);
+    let fit = run(&four(), &measure(&WANTED, 1.0));
+    let written = fit.profiles().unwrap();
+    assert_eq!(written.len(), 1);
+    assert_eq!(written[0].place(), "board/vlm.toml");
+    insta::assert_snapshot!("written", written[0].text);
+    let kept = |line: &str| line.starts_with('#') || line.starts_with("bytes");
+    let old = board.text("profiles/board/vlm.toml");
+    for line in old.lines().filter(|line| kept(line)) {
+        assert!(written[0].text.contains(line), "{line}");
+    }
+}
+
+#[test]
+fn tied_numbers_move_together() {
+    let text = "title = 'Tied'\nstarts = 2\n[[rows]]\nid = 'desk-short'\nconfig = ['single:cpu']\n\
+        [[parameters]]\nname = 'prefill'\nlow = 1e-4\nhigh = 0.1\nscale = 'log'\n\
+        sets = [{ profile = 'board/vlm', paths = ['engines.cpu.stages.query_prefill.per_token_s'] },\n\
+        { profile = 'board/vlm', paths = ['engines.gpu.stages.query_prefill.per_token_s'], times = 0.5 }]\n";
+    let spec = read_spec("tied.toml", text).unwrap();
+    let fit = fit(&Board::new(GUESS), &spec, &measure(&WANTED, 0.0)).unwrap();
+    let text = &fit.profiles().unwrap()[0].text;
+    let values: Vec<f64> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("per_token_s = { value = "))
+        .map(|rest| rest.split(',').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(values.len(), 2, "{text}");
+    assert!(
+        (values[0] * 0.5 / values[1] - 1.0).abs() < 1e-5,
+        "{values:?}"
+    );
+}
+
+#[test]
+fn faults_of_a_fit_point_at_it() {
+    let measured = measure(&WANTED, 0.0);
+    let faults = |text: &str| {
+        let done = read_spec("f.toml", text).and_then(|spec| {
+            fit(&Board::new(GUESS), &spec, &measured).map(|fit| format!("{:?}", fit.parameters))
+        });
+        done.expect_err(text).to_string()
+    };
+    let with = |parameter: &str| {
+        faults(&format!(
+            "title = 't'\n[[rows]]\nid = 'desk-short'\n[[parameters]]\n{parameter}"
+        ))
+    };
+    let sets =
+        "sets = [{ profile = 'board/vlm', paths = ['engines.cpu.stages.decode.per_token_s'] }]\n";
+    for (text, says) in [
+        (format!("name = 'p'\nlow = 2\nhigh = 1\n{sets}"), "f.toml:7:8: `high` is 1: must be above `low`"),
+        (format!("name = 'p'\nlow = 0\nhigh = 1\nscale = 'log'\n{sets}"), "f.toml:6:7: `low` is 0"),
+        ("name = 'p'\nlow = 0\nhigh = 1\nsets = []\n".to_owned(), "`p` sets nothing"),
+        (
+            "name = 'p'\nlow = 0\nhigh = 1\nsets = [{ profile = 'board/vlm', paths = ['engines.cpu.stages.decode.per_token'] }]\n".to_owned(),
+            "has no number `engines.cpu.stages.decode.per_token`: not there (help: the nearest are engines.cpu.stages.decode.per_token_s",
+        ),
+        (
+            "name = 'p'\nlow = 0\nhigh = 1\nsets = [{ profile = 'board/other', paths = ['x'] }]\n".to_owned(),
+            "no scenario of the rows reads the profile `board/other`",
+        ),
+        (format!("name = 'p'\nlow = 0\nhigh = 1\ncolour = 1\n{sets}"), "unknown field `colour`"),
+    ] {
+        let found = with(&text);
+        assert!(found.contains(says), "{found}\nlacks {says}");
+    }
+    let none = faults(&format!(
+        "title = 't'\n[[rows]]\nid = 'elsewhere'\n[[parameters]]\nname = 'p'\nlow = 0\nhigh = 1\n{sets}"
+    ));
+    assert!(none.contains("no calibration row to fit to"), "{none}");
+    let outcome = faults(&format!(
+        "title = 't'\n[[rows]]\nconfig = ['state_aware']\n[[parameters]]\nname = 'p'\nlow = 0\nhigh = 1\n{sets}"
+    ));
+    assert!(
+        outcome.contains("no calibration row to fit to"),
+        "{outcome}"
+    );
+}

@@ -1,0 +1,192 @@
+//! A measurement file of a user's own.
+
+use validation::published::{
+    Comparison, Draws, Lab, Metric, Predicted, Role, compare, read_measurements,
+};
+use validation::report;
+
+use crate::board::{Board, TRUTH, WANTED, measure};
+
+const DRAWS: Draws = Draws { count: 32, seed: 1 };
+
+fn row(more: &str) -> String {
+    format!(
+        "[[measurement]]\nid = 'desk'\nplatform = 'board'\nconfig = 'own'\nvalue = 1.0\nrole = 'outcome'\n{more}"
+    )
+}
+
+fn faults(text: &str) -> String {
+    let board = Board::new(TRUTH);
+    let read = read_measurements("m.toml", text);
+    let done = read.and_then(|file| compare(&mut Lab::new(&board, DRAWS), &file));
+    done.expect_err(text).to_string()
+}
+
+fn comparison(text: &str) -> Comparison {
+    let board = Board::new(TRUTH);
+    let file = read_measurements("m.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
+    compare(&mut Lab::new(&board, DRAWS), &file).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+#[test]
+fn the_error_table_is_what_it_was() {
+    let board = Board::new(TRUTH);
+    let mut file = measure(&WANTED, 2.0);
+    file.name = "desk.toml".to_owned();
+    let comparison = compare(&mut Lab::new(&board, DRAWS), &file).unwrap();
+    let text = report::document("Desk", &report::published(&comparison));
+    insta::assert_snapshot!("desk", text);
+    // What the errors are is known: twice half a per cent times a normal quantile.
+    for (_, errors) in comparison.errors(Role::Outcome, false) {
+        assert!(errors.worst < 1.2, "{errors:?}");
+        assert!(errors.median <= errors.p90 && errors.p90 <= errors.worst);
+    }
+    assert_eq!(comparison.beyond(1.0).len(), 1, "one is 1.05 per cent off");
+    assert!(comparison.beyond(1.2).is_empty());
+}
+
+#[test]
+fn every_metric_is_read_or_says_why_not() {
+    let mut text = String::new();
+    for name in Metric::names() {
+        let name = name.replace("ENGINE", "gpu").replace("LANE", "cpu");
+        let metric = Metric::parse(&name).unwrap();
+        let unit = metric.dimension().units().next().unwrap();
+        let own = "scenario = 'short.toml'\n".to_owned();
+        let config = format!("metric = '{name}'\nunit = '{unit}'\n{own}");
+        text += &row(&config).replace("'own'", "'cpu+gpu'");
+    }
+    let comparison = comparison(&text.replace("'read_bandwidth_gpu'", "'read_bandwidth_gpu'"));
+    for compared in &comparison.rows {
+        match &compared.predicted {
+            Predicted::Value(prediction) => assert!(prediction.value.is_finite()),
+            // The board has no power, and nothing is ingested.
+            Predicted::Not(why) => assert!(
+                why.contains("power") || why.contains("nothing was"),
+                "{}: {why}",
+                compared.row.metric
+            ),
+        }
+    }
+    let read = comparison
+        .rows
+        .iter()
+        .filter(|row| row.prediction().is_some());
+    assert!(read.count() > 30);
+}
+
+#[test]
+fn a_ratio_compares_two_policies() {
+    let ratio = |metric: &str, unit: &str| {
+        let text = row(&format!(
+            "metric = '{metric}'\nunit = '{unit}'\nscenario = 'short.toml'\npolicy = 'state_aware'\nagainst = {{ policy = 'single:cpu' }}\n"
+        ));
+        comparison(&text).rows[0].prediction().unwrap().value
+    };
+    let times = ratio("throughput_ratio", "x");
+    assert!(times > 1.0, "{times}");
+    assert!((ratio("throughput_change", "%") - (times - 1.0) * 100.0).abs() < 1e-9);
+    assert!((ratio("throughput_speedup", "x") * times - 1.0).abs() < 1e-9);
+    assert!((ratio("throughput_ratio", "%") - times * 100.0).abs() < 1e-9);
+}
+
+#[test]
+fn an_experiment_names_the_scenario_of_its_rows() {
+    let text = row("metric = 'throughput'\nunit = 'req/s'\n")
+        + "[[experiment]]\nid = 'desk'\nconfig = 'own'\nscenario = 'short.toml'\npolicy = 'single:gpu'\n";
+    let by_experiment = comparison(&text);
+    let by_row = comparison(&row(
+        "metric = 'throughput'\nunit = 'req/s'\nscenario = 'short.toml'\npolicy = 'single:gpu'\n",
+    ));
+    assert_eq!(by_experiment.rows[0].predicted, by_row.rows[0].predicted);
+}
+
+#[test]
+fn a_row_that_nothing_plays_is_listed() {
+    let comparison = comparison(&row("metric = 'anything'\nunit = 'furlongs'\n"));
+    let listed: Vec<_> = comparison.not_covered().collect();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].1, "no scenario of this experiment");
+    let text = report::document("Desk", &report::published(&comparison));
+    assert!(text.contains("furlongs"), "{text}");
+}
+
+#[test]
+fn faults_of_the_file_have_a_place_and_say_what_would_be_right() {
+    let own = "scenario = 'short.toml'\n";
+    for (text, says) in [
+        (
+            row(&format!("metric = 'latency'\nunit = 's'\n{own}")),
+            "m.toml:7:10: unknown metric `latency`: not a metric (help: there are throughput, ",
+        ),
+        (
+            row(&format!("metric = 'throughput'\nunit = 's'\n{own}")),
+            "m.toml:8:8: `s` is no unit of `throughput`: not a unit of this metric (help: there are req/s, req/min)",
+        ),
+        (
+            row("metric = 'throughput'\nunit = 'req/s'\nscenario = 'gone.toml'\n"),
+            "m.toml:9:12: `gone.toml` cannot be read: no such file",
+        ),
+        (
+            row(&format!(
+                "metric = 'throughput'\nunit = 'req/s'\n{own}policy = 'best'\n"
+            )),
+            "m.toml:10:10: ",
+        ),
+        (
+            row(&format!("metric = 'npu_busy'\nunit = '%'\n{own}")),
+            "m.toml:7:10: the SoC has no engine `npu`, but `cpu`, `gpu`",
+        ),
+        (
+            row(&format!("metric = 'throughput_ratio'\nunit = 'x'\n{own}")),
+            "m.toml:7:10: it compares two configurations and only one is named",
+        ),
+        (
+            row(&format!(
+                "metric = 'throughput'\nunit = 'req/s'\nsd = 0\n{own}"
+            )),
+            "m.toml:9:6: `sd` is 0: must be greater than 0",
+        ),
+        (
+            row("metric = 'throughput'\nunit = 'req/s'\npolicy = 'serial'\n"),
+            "m.toml:9:10: a row without a scenario",
+        ),
+        (
+            row("metric = 'throughput'\nunit = 'req/s'\ncolour = 1\n"),
+            "unknown field `colour`",
+        ),
+        (
+            row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}")).replace("1.0", "nan"),
+            "m.toml:5:9: `value` is no number",
+        ),
+        (
+            row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}"))
+                + "[[experiment]]\nid = 'other'\nscenario = 'short.toml'\n",
+            "m.toml:11:6: the experiment plays no row",
+        ),
+        (
+            "[[measurement]]\nid = 3\n".to_owned(),
+            "m.toml:2:6: invalid type",
+        ),
+        ("what".to_owned(), "m.toml:1:"),
+    ] {
+        let found = faults(&text);
+        assert!(found.contains(says), "{found}\nlacks {says}");
+    }
+}
+
+#[test]
+fn an_interval_follows_what_is_uncertain() {
+    // Alone, a lane's speed is its own; beside another it hangs on ports and bandwidth.
+    let text = row(
+        "metric = 'decode'\nunit = 'tok/s'\nscenario = 'long.toml'\npolicy = 'single:cpu'\n",
+    ) + &row(
+        "metric = 'decode'\nunit = 'tok/s'\nscenario = 'long.toml'\npolicy = 'round_robin'\n",
+    );
+    let comparison = comparison(&text);
+    let interval = |at: usize| comparison.rows[at].prediction().unwrap().interval;
+    assert_eq!(interval(0), None);
+    let beside = interval(1).unwrap();
+    assert_eq!((beside.draws, beside.failed), (DRAWS.count, 0));
+    assert!(beside.high > 1.001 * beside.low, "{beside:?}");
+}
