@@ -1,4 +1,4 @@
-//! Embeds profiles and published scenarios, so that an installed command works without the repository.
+//! Embeds profiles and scenarios, so that an installed command works without the repository.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn main() -> io::Result<()> {
     let root = Path::new(&manifest).join("..");
     let folders = [
         ("PROFILES", root.join("profiles")),
-        ("PUBLISHED", root.join("scenarios/published")),
+        ("SCENARIOS", root.join("scenarios")),
     ];
     let mut text = String::new();
     for (name, folder) in folders {

@@ -130,11 +130,11 @@ impl Profiles {
     }
 }
 
-/// What validation plays: published scenarios from a `scenarios/published` folder here or above, else
-/// the built-in copies; profiles as for any scenario.
+/// What validation plays: the scenarios that come with crossinfer, from a `scenarios` folder here or
+/// above that holds the published ones, else the built-in copies; profiles as for any scenario.
 #[derive(Debug)]
 pub(crate) struct Shelf {
-    published: Option<PathBuf>,
+    folder: Option<PathBuf>,
 }
 
 impl Shelf {
@@ -143,31 +143,40 @@ impl Shelf {
         let here = env::current_dir().and_then(|here| here.canonicalize()).ok();
         let folders = here.iter().flat_map(|here| {
             let above = here.ancestors();
-            above.map(move |folder| relative(&folder.join("scenarios/published"), here))
+            above.map(move |folder| relative(&folder.join("scenarios"), here))
         });
-        let mut folders = folders.filter(|folder| folder.is_dir());
+        let mut folders = folders.filter(|folder| folder.join("published").is_dir());
         Self {
-            published: folders.next(),
+            folder: folders.next(),
         }
     }
-}
 
-impl Stock for Shelf {
-    fn published(&self, key: &str) -> Option<Source> {
-        let file = format!("{key}.toml");
-        let on_disk = self.published.as_ref().and_then(|folder| {
-            let path = folder.join(&file);
+    /// Every scenario that comes with crossinfer.
+    pub(crate) fn shipped(&self) -> Vec<Source> {
+        let names = SCENARIOS.iter().map(|(name, _)| *name);
+        names.filter_map(|name| self.scenario(name)).collect()
+    }
+
+    fn scenario(&self, file: &str) -> Option<Source> {
+        let on_disk = self.folder.as_ref().and_then(|folder| {
+            let path = folder.join(file);
             let text = fs::read_to_string(&path).ok()?;
             let name = path.to_string_lossy().into_owned();
             Some(Source { name, text })
         });
         on_disk.or_else(|| {
-            let (_, text) = PUBLISHED.iter().find(|(built_in, _)| *built_in == file)?;
+            let (_, text) = SCENARIOS.iter().find(|(built_in, _)| *built_in == file)?;
             Some(Source {
-                name: format!("scenarios/published/{file}"),
+                name: format!("scenarios/{file}"),
                 text: (*text).to_owned(),
             })
         })
+    }
+}
+
+impl Stock for Shelf {
+    fn published(&self, key: &str) -> Option<Source> {
+        self.scenario(&format!("published/{key}.toml"))
     }
 
     fn library(&self, path: &str) -> Box<dyn Library + '_> {
@@ -199,6 +208,14 @@ mod tests {
         assert!(library.soc("../profiles/rk3588").is_none());
         assert!(library.soc("..").is_none());
         assert!(library.model("").is_none());
+    }
+
+    #[test]
+    fn built_in_scenarios_are_there_without_a_folder() {
+        let shelf = Shelf { folder: None };
+        assert!(shelf.published("table12").is_some());
+        assert!(shelf.published("../two-cameras-rk3588").is_none());
+        assert!(shelf.shipped().len() > 30);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use sim::load::Inputs;
+use validation::folder::Stock;
 use validation::oracles;
 use validation::published::{Comparison, Draws, Lab, Measurements, compare, read_measurements};
 use validation::report::{self, Section};
@@ -13,6 +14,9 @@ use validation::report::{self, Section};
 use crate::failure::{Failure, print, say};
 use crate::library::Shelf;
 use crate::options::{Format, inputs, read};
+
+/// Independent runs of a queue with a closed form.
+const REPLICATIONS: u32 = 30;
 
 /// Hold the simulator against measurements and closed forms.
 #[derive(Debug, Args)]
@@ -88,17 +92,18 @@ struct Published {
 /// Set closed forms of queueing theory beside simulations.
 ///
 /// M/M/1, M/D/1, M/G/1, M/M/c, processor sharing with two classes, closed networks by exact mean
-/// value analysis, and Little's law, also on every scenario named. Exit status 1 if one lies outside
-/// its 99 % interval.
+/// value analysis, and Little's law, also on every scenario that comes with crossinfer. Exit status 1
+/// if one lies outside its 99 % interval.
 #[derive(Debug, Args)]
-#[command(after_long_help = "Example:\n  crossinfer validate oracles scenarios/*.toml")]
+#[command(after_long_help = "Example:\n  crossinfer validate oracles --replications 100")]
 struct Oracles {
-    /// Scenarios on which Little's law is checked.
+    /// Scenarios on which Little's law is checked, instead of all that come with
+    /// crossinfer.
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<PathBuf>,
 
     /// Independent runs of each queue.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = REPLICATIONS, value_parser = clap::value_parser!(u32).range(2..=100_000))]
     replications: u32,
 
     /// Form of the result on standard output.
@@ -192,13 +197,13 @@ fn published(arguments: &Published) -> Result<(), Failure> {
 }
 
 fn oracles(arguments: &Oracles) -> Result<(), Failure> {
-    let mut outcomes: Vec<oracles::Outcome> = oracles::all()
-        .iter()
-        .map(|oracle| oracle.check(arguments.replications))
-        .collect();
+    let mut outcomes = closed_forms(arguments.replications);
+    let shelf = Shelf::here();
+    if arguments.scenarios.is_empty() {
+        outcomes.extend(little_on_shipped(&shelf)?);
+    }
     for path in &arguments.scenarios {
-        let inputs: Inputs = inputs(path)?;
-        let world = inputs.world().map_err(Failure::Faults)?;
+        let world = inputs(path)?.world().map_err(Failure::Faults)?;
         outcomes.push(oracles::little_on(&path.to_string_lossy(), &world));
     }
     let text = report::document("Closed forms", &[report::oracles(&outcomes)]);
@@ -217,13 +222,31 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
     }
 }
 
+fn closed_forms(replications: u32) -> Vec<oracles::Outcome> {
+    let all = oracles::all();
+    all.iter()
+        .map(|oracle| oracle.check(replications))
+        .collect()
+}
+
+/// Little's law on every scenario that comes with crossinfer.
+fn little_on_shipped(shelf: &Shelf) -> Result<Vec<oracles::Outcome>, Failure> {
+    let mut outcomes = Vec::new();
+    for source in shelf.shipped() {
+        let (library, files) = (shelf.library(&source.name), shelf.files());
+        let inputs = Inputs::read(&source.name, &source.text, library.as_ref(), files);
+        let world = inputs
+            .and_then(|inputs| inputs.world())
+            .map_err(Failure::Faults)?;
+        outcomes.push(oracles::little_on(&source.name, &world));
+    }
+    Ok(outcomes)
+}
+
 fn whole(arguments: &Report) -> Result<(), Failure> {
     let comparison = predictions(&arguments.source, &arguments.intervals)?;
-    let replications = 30;
-    let outcomes: Vec<oracles::Outcome> = oracles::all()
-        .iter()
-        .map(|oracle| oracle.check(replications))
-        .collect();
+    let mut outcomes = closed_forms(REPLICATIONS);
+    outcomes.extend(little_on_shipped(&Shelf::here())?);
     let mut sections: Vec<Section> = report::published(&comparison);
     sections.push(report::oracles(&outcomes));
     let text = report::document("Validation", &sections);

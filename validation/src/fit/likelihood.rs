@@ -12,6 +12,8 @@ const STEPS_MAX: u32 = 24;
 const NARROWINGS: u32 = 8;
 /// An end is found when the root of the rise is this near, relatively.
 const CLOSE: f64 = 0.01;
+/// A minimum is better if it is lower by this part of the rise.
+const BETTER: f64 = 1e-3;
 /// How often a walk may find a better minimum and begin again.
 const RESTARTS: u32 = 3;
 
@@ -75,7 +77,10 @@ pub(super) fn profile_all(problem: &Problem<'_>, best: Best) -> Profiled {
             });
         }
         match better.and_then(|better| minimise(problem, &better.parts, None)) {
-            Some(lower) if restarts < RESTARTS && lower.chi2 < 0.999 * profiled.best.chi2 => {
+            Some(lower)
+                if restarts < RESTARTS
+                    && lower.chi2 < profiled.best.chi2 - BETTER * profiled.rise =>
+            {
                 best = lower;
                 restarts += 1;
             }

@@ -109,16 +109,16 @@ pub struct HeldOut {
 }
 
 impl FittedRow {
-    /// Fitted less measured, in per cent of the measured value.
+    /// Its error; see [`Row::error_of`].
     pub fn error(&self) -> f64 {
-        (self.fitted - self.row.value) / self.row.value.abs() * 100.0
+        self.row.error_of(self.fitted)
     }
 }
 
 impl HeldOut {
-    /// Predicted less measured, in per cent of the measured value.
+    /// Its error; see [`Row::error_of`].
     pub fn error(&self) -> f64 {
-        (self.value - self.row.value) / self.row.value.abs() * 100.0
+        self.row.error_of(self.value)
     }
 }
 
@@ -236,7 +236,7 @@ impl Fit {
             .collect()
     }
 
-    /// Largest error of the fitted rows, per cent.
+    /// Largest error of the fitted rows, per cent (points for shares and changes).
     pub fn worst(&self) -> f64 {
         let errors = self.rows.iter().map(|row| row.error().abs());
         errors.fold(0.0, f64::max)
@@ -250,6 +250,7 @@ impl Fit {
                 "config": row.config, "metric": row.metric, "unit": row.unit, "measured": row.value,
             })
         };
+        let unit = |row: &Row| if row.in_points() { "points" } else { "%" };
         let with = |mut document: Value, more: &[(&str, Value)]| {
             for (key, value) in more {
                 document[*key] = value.clone();
@@ -260,7 +261,8 @@ impl Fit {
             let more = [
                 ("fitted", json!(fitted.fitted)),
                 ("sigma", json!(fitted.sigma)),
-                ("error_percent", json!(fitted.error())),
+                ("error", json!(fitted.error())),
+                ("error_in", json!(unit(&fitted.row))),
             ];
             with(row(&fitted.row), &more)
         });
@@ -269,7 +271,8 @@ impl Fit {
                 ("predicted", json!(held.value)),
                 ("low", json!(held.low)),
                 ("high", json!(held.high)),
-                ("error_percent", json!(held.error())),
+                ("error", json!(held.error())),
+                ("error_in", json!(unit(&held.row))),
             ];
             with(row(&held.row), &more)
         });

@@ -23,8 +23,8 @@ pub fn all() -> Vec<Oracle> {
         list.push(m_d_1(utilisation));
         list.push(m_g_1(utilisation));
         list.push(m_m_c(2, utilisation));
-        list.push(m_m_c(4, utilisation));
     }
+    list.push(m_m_c(4, 0.8));
     list.extend(CLASSES.map(|tokens| m_g_1_ps_class(tokens, 0.5)));
     list.push(closed(5, 4.0));
     list.push(closed_two(5, 4.0, 1.5));
@@ -105,6 +105,8 @@ fn shared(rate: f64) -> Bench {
     Bench {
         lanes: 16,
         shared: true,
+        // Many lanes are slow to play, and the shorter relaxation at 0.5 needs less.
+        horizon_s: 8_000.0,
         ..Bench::open(rate, Answers::Mixed)
     }
 }
@@ -171,6 +173,8 @@ struct Bench {
     lanes: u32,
     /// Whether lanes share the bandwidth, else they do not slow each other.
     shared: bool,
+    /// End of the arrivals, s.
+    horizon_s: f64,
     /// Mean service of a station that requests visit before the lane that answers.
     first_s: Option<f64>,
 }
@@ -182,6 +186,7 @@ impl Bench {
             answers,
             lanes: 1,
             shared: false,
+            horizon_s: 20_000.0,
             first_s: None,
         }
     }
@@ -241,10 +246,10 @@ impl Bench {
         // The warm-up is several times the longest relaxation, 90 s for M/M/1 at 0.8.
         let scenario = format!(
             "title = 'queue'\nsoc = 'toy'\nmodel = 'vlm'\npolicy = 'idle_first'\n\
-             contention = '{contention}'\n{}[run]\nhorizon_s = 20000.0\nwarm_up_s = 500.0\n\
+             contention = '{contention}'\n{}[run]\nhorizon_s = {:?}\nwarm_up_s = 500.0\n\
              [[streams]]\nname = 'q'\n\
              queries = {{ arrivals = {{ {} }}, prompt_tokens = 1, output_tokens = {answers} }}\n",
-            first.placement, self.arrivals,
+            first.placement, self.horizon_s, self.arrivals,
         );
         let files = Inline {
             soc,

@@ -76,25 +76,12 @@ impl Compared {
 
     /// Whether the error is in points (hundredths), not in per cent of the value.
     pub fn in_points(&self) -> bool {
-        let metric = self.row.metric();
-        metric.is_some_and(|metric| metric.dimension().in_points())
+        self.row.in_points()
     }
 
-    /// Predicted less measured: in per cent of the measured value, or in points of a share or change.
-    /// Infinite where 0 was measured and something else predicted.
+    /// The prediction's error; see [`Row::error_of`].
     pub fn error(&self) -> Option<f64> {
-        let (predicted, measured) = (self.prediction()?.value, self.row.value);
-        if self.in_points() {
-            let factor = self.row.metric()?.dimension().factor(&self.row.unit)?;
-            return Some((predicted - measured) * factor * 100.0);
-        }
-        Some(if predicted == measured {
-            0.0
-        } else if measured == 0.0 {
-            f64::INFINITY * predicted
-        } else {
-            (predicted - measured) / measured.abs() * 100.0
-        })
+        Some(self.row.error_of(self.prediction()?.value))
     }
 
     /// Whether the measured value lies within the prediction's interval, if there is one; or would,

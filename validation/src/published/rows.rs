@@ -373,4 +373,28 @@ impl Row {
     pub fn metric(&self) -> Option<Metric> {
         Metric::published(&self.metric)
     }
+
+    /// Whether errors are in points (hundredths), not in per cent of the value.
+    pub fn in_points(&self) -> bool {
+        let metric = self.metric();
+        metric.is_some_and(|metric| metric.dimension().in_points())
+    }
+
+    /// By how much a prediction, in the row's unit, is above the measured value: in per cent of that
+    /// value, or in points of a share or change. Infinite where 0 was measured and something else
+    /// predicted.
+    pub fn error_of(&self, predicted: f64) -> f64 {
+        let metric = self.metric().map(|metric| metric.dimension());
+        if let Some(dimension) = metric.filter(|dimension| dimension.in_points()) {
+            let factor = dimension.factor(&self.unit).unwrap_or(f64::NAN);
+            return (predicted - self.value) * factor * 100.0;
+        }
+        if predicted == self.value {
+            0.0
+        } else if self.value == 0.0 {
+            f64::INFINITY * predicted
+        } else {
+            (predicted - self.value) / self.value.abs() * 100.0
+        }
+    }
 }

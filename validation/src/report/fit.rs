@@ -1,6 +1,6 @@
 //! A fit as sections.
 
-use super::published::{plain, signed};
+use super::published::{error_text, plain};
 use super::{Section, Table, significant};
 use crate::fit::{Fit, Identified};
 
@@ -22,7 +22,7 @@ fn parameters(fit: &Fit) -> Section {
                 significant(parameter.high)
             ),
             says(parameter.identified).to_owned(),
-            parameter.sets.join("; "),
+            first(&parameter.sets),
         ]);
     }
     let who = fit.source.as_ref().map_or_else(
@@ -92,6 +92,15 @@ fn parameters(fit: &Fit) -> Section {
     )
 }
 
+/// The first, and how many more.
+fn first(sets: &[String]) -> String {
+    match sets {
+        [] => String::new(),
+        [one] => one.clone(),
+        [one, more @ ..] => format!("{one} and {} more", more.len()),
+    }
+}
+
 fn says(identified: Identified) -> &'static str {
     match identified {
         Identified::Both => "identified",
@@ -126,7 +135,7 @@ fn residuals(fit: &Fit) -> Section {
                 row.unit
             ),
             significant(fitted.fitted),
-            format!("{} %", signed(fitted.error())),
+            error_text(row, fitted.error()),
             format!("{:+.2}", (fitted.fitted - row.value) / fitted.sigma).replace('-', "−"),
         ]);
     }
@@ -167,7 +176,7 @@ fn predictions(fit: &Fit) -> Section {
             format!("{} {}", plain(row.value), row.unit),
             significant(held.value),
             format!("{} … {}", significant(held.low), significant(held.high)),
-            format!("{} %", signed(held.error())),
+            error_text(row, held.error()),
         ]);
     }
     let text = if table.is_empty() {

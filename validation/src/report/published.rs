@@ -123,7 +123,10 @@ fn rows_table(comparison: &Comparison, role: Role, notes: &Notes<'_>) -> Table {
             ),
             significant(prediction.value),
             interval.map(interval_text).unwrap_or_default(),
-            error_text(compared),
+            compared
+                .error()
+                .map(|error| error_text(row, error))
+                .unwrap_or_default(),
             inside.to_owned(),
             notes.letters(prediction.basis.calibrated.keys()),
         ]);
@@ -138,7 +141,7 @@ pub(super) fn plain(x: f64) -> String {
 }
 
 /// With one decimal and its sign; what rounds to 0 has none.
-pub(super) fn signed(x: f64) -> String {
+fn signed(x: f64) -> String {
     let text = format!("{x:+.1}").replace('-', "−");
     match text.as_str() {
         "+0.0" | "−0.0" => "0.0".to_owned(),
@@ -155,11 +158,9 @@ fn interval_text(interval: &Interval) -> String {
     format!("{low} … {high}{failed}")
 }
 
-fn error_text(compared: &Compared) -> String {
-    let Some(error) = compared.error() else {
-        return String::new();
-    };
-    let unit = if compared.in_points() { "pt" } else { "%" };
+/// An error with its unit.
+pub(super) fn error_text(row: &Row, error: f64) -> String {
+    let unit = if row.in_points() { "pt" } else { "%" };
     if error.is_finite() {
         format!("{} {unit}", signed(error))
     } else {
