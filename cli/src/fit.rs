@@ -53,7 +53,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let shelf = Shelf::here();
     let fit: Fit = fit::fit(&shelf, &spec, &file).map_err(Failure::Faults)?;
     if let Some(folder) = &arguments.out {
-        for written in fit.profiles().map_err(Failure::Faults)? {
+        for written in fit.profiles(&shelf).map_err(Failure::Faults)? {
             save(folder, &written, arguments.force)?;
         }
     }

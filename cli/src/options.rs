@@ -20,7 +20,8 @@ use crate::library::{Disk, Profiles};
 pub(crate) enum Format {
     /// Text for people.
     Table,
-    /// The document that `docs/results.md` describes.
+    /// A document for programs: `docs/results.md` and `docs/validate.md`
+    /// describe them.
     Json,
 }
 

@@ -77,7 +77,7 @@ struct Published {
     intervals: Intervals,
 
     /// Largest error of an outcome, in per cent (in points for shares and changes).
-    #[arg(long, value_name = "PCT", value_parser = percent)]
+    #[arg(long, value_name = "PCT", allow_negative_numbers = true, value_parser = percent)]
     max_error: Option<f64>,
 
     /// Form of the result on standard output.
@@ -206,7 +206,10 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
         let world = inputs(path)?.world().map_err(Failure::Faults)?;
         outcomes.push(oracles::little_on(&path.to_string_lossy(), &world));
     }
-    let text = report::document("Closed forms", &[report::oracles(&outcomes)]);
+    let text = report::document(
+        "Simulations and closed forms",
+        &[report::oracles(&outcomes)],
+    );
     save(arguments.out.as_deref(), &text)?;
     match arguments.format {
         Format::Table => print(&text)?,
@@ -247,6 +250,7 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
     let comparison = predictions(&arguments.source, &arguments.intervals)?;
     let mut outcomes = closed_forms(REPLICATIONS);
     outcomes.extend(little_on_shipped(&Shelf::here())?);
+    // In the order in which a sceptic asks; another module's section goes where it belongs.
     let mut sections: Vec<Section> = report::published(&comparison);
     sections.push(report::oracles(&outcomes));
     let text = report::document("Validation", &sections);

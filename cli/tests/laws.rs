@@ -65,6 +65,80 @@ fn results_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
+fn fitted_profiles_are_written_once_and_can_be_used() {
+    let out = study("fitted");
+    for name in ["board.toml", "pair.toml", "board-fit.toml"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in");
+        fs::copy(from.join(name), out.join(name)).expect("a file can be copied");
+    }
+    let text = |name: &str| out.join(name).to_string_lossy().into_owned();
+    let (spec, board) = (text("board-fit.toml"), text("board.toml"));
+    let before = error(&board);
+    let profiles = text("profiles");
+    let fresh = text("fresh");
+    // A fitted number must say where it was measured.
+    let lacking = crossinfer(&["fit", &spec, "--measurements", &board, "--out", &fresh]);
+    let says = String::from_utf8_lossy(&lacking.stderr);
+    assert_eq!(lacking.status.code(), Some(2), "{says}");
+    assert!(says.contains("lacks `measured_tokens`"), "{says}");
+    let costs = out.join("profiles/toy/vlm.toml");
+    let said = fs::read_to_string(&costs)
+        .expect("the file is there")
+        .replace(
+            "query_prefill = { per_token_s",
+            "query_prefill = { measured_tokens = [1, 64], per_token_s",
+        );
+    fs::write(&costs, said).expect("a file can be written");
+    stdout(&["fit", &spec, "--measurements", &board, "--out", &fresh]);
+    let arguments = ["fit", &spec, "--measurements", &board, "--out", &profiles];
+    let refused = crossinfer(&arguments);
+    let says = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{says}");
+    assert!(says.contains("is there already"), "{says}");
+    let forced = [&arguments[..], &["--force"]].concat();
+    stdout(&forced);
+    // The fit is where the scenarios find it, so the rows that it was made for come out.
+    let after = error(&board);
+    assert!(
+        after < 1.0 && before > 5.0,
+        "{before} % before, {after} % after"
+    );
+    stdout(&["check", &text("pair.toml"), &text("profiles/toy/vlm.toml")]);
+}
+
+/// Largest error of the calibration rows.
+fn error(board: &str) -> f64 {
+    let text = stdout(&[
+        "validate",
+        "published",
+        "--measurements",
+        board,
+        "--format",
+        "json",
+    ]);
+    let document: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let worst = &document["errors"]["calibration"]["per_cent"]["all"]["worst"];
+    worst.as_f64().expect("there is an error")
+}
+
+#[test]
+fn a_report_is_a_file() {
+    let path = folder("report").join("validation.md");
+    let name = path.to_str().expect("the path is text");
+    let arguments = [
+        "--measurements",
+        "board.toml",
+        "--draws",
+        "8",
+        "--out",
+        name,
+    ];
+    let printed = stdout(&[&["validate", "published"][..], &arguments].concat());
+    let written = fs::read_to_string(&path).expect("the file is there");
+    assert_eq!(printed, written);
+}
+
+#[test]
 fn results_are_those_of_the_seed() {
     let run = |seed: &str| stdout(&["run", "toy.toml", "--format", "json", "--seed", seed]);
     assert_eq!(run("1"), run("1"));

@@ -32,6 +32,7 @@ pub(super) struct Problem<'p> {
 pub(super) struct Place {
     pub(super) number: Provenance,
     pub(super) times: f64,
+    pub(super) measured_tokens: Option<[u32; 2]>,
 }
 
 /// A row and what plays it.
@@ -223,6 +224,7 @@ impl<'p> Problem<'p> {
         Ok(Place {
             number: number.clone(),
             times: target.times,
+            measured_tokens: target.measured_tokens,
         })
     }
 

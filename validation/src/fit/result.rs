@@ -3,12 +3,14 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use sim::diag::Faults;
+use sim::load::Numbers;
 
 use super::identify::Direction;
 use super::likelihood::{Ends, Profiled, misfit};
 use super::problem::{Observation, Place, Problem, chosen, plain};
-use super::write::{self, Written};
-use crate::published::{Measurements, Role, Row};
+use super::write::{self, Overlay, Written};
+use crate::folder::Stock;
+use crate::published::{Bench, Configuration, Measurements, Role, Row};
 
 /// Points of the confidence set at which the outcomes are predicted.
 const POINTS_MAX: usize = 64;
@@ -47,6 +49,7 @@ pub struct Fit {
     pub evaluations: u64,
     places: Vec<Vec<Place>>,
     texts: Vec<(String, String)>,
+    configurations: Vec<Configuration>,
 }
 
 /// A fitted parameter.
@@ -183,6 +186,11 @@ pub(super) fn build(
         evaluations: problem.evaluations(),
         places: problem.places().to_vec(),
         texts: problem.texts().to_vec(),
+        configurations: problem
+            .rows
+            .iter()
+            .flat_map(|row| row.configurations.clone())
+            .collect(),
     })
 }
 
@@ -220,20 +228,30 @@ impl Fit {
     ///
     /// # Errors
     ///
-    /// A number that cannot carry an origin of its own, because it is one of a list.
-    pub fn profiles(&self) -> Result<Vec<Written>, Faults> {
-        self.texts
-            .iter()
-            .map(|(name, text)| {
-                let numbers = self.parameters.iter().zip(&self.places);
-                let numbers = numbers.flat_map(|(parameter, places)| {
-                    let same = |place: &&Place| plain(&place.number.file) == plain(name);
-                    let here = places.iter().filter(same);
-                    here.map(move |place| (parameter, place))
-                });
-                write::write(self, name, text, &numbers.collect::<Vec<_>>())
-            })
-            .collect()
+    /// A number that cannot carry an origin of its own, because it is one of a list; and what makes a
+    /// profile wrong now that a number is fitted: it must say where it was measured, as
+    /// `measured_tokens` does.
+    pub fn profiles(&self, stock: &dyn Stock) -> Result<Vec<Written>, Faults> {
+        let mut all = Vec::new();
+        for (name, text) in &self.texts {
+            let numbers = self.parameters.iter().zip(&self.places);
+            let numbers = numbers.flat_map(|(parameter, places)| {
+                let same = |place: &&Place| plain(&place.number.file) == plain(name);
+                let here = places.iter().filter(same);
+                here.map(move |place| (parameter, place))
+            });
+            let numbers: Vec<_> = numbers.collect();
+            all.push(write::write(self, name, text, &numbers)?);
+        }
+        let overlay = Overlay {
+            stock,
+            written: &all,
+        };
+        let bench = Bench::new(&overlay);
+        for configuration in &self.configurations {
+            bench.world(configuration, &Numbers::default())?;
+        }
+        Ok(all)
     }
 
     /// Largest error of the fitted rows, per cent (points for shares and changes).

@@ -45,8 +45,8 @@ pub(super) fn starts(problem: &Problem<'_>) -> Vec<Vec<f64>> {
     all
 }
 
-/// The nearest minimum, with one parameter held where it is if so asked; `None` if a residual cannot be
-/// computed at the start.
+/// The nearest minimum; with one parameter held where it is, if so asked, and then only as near as an
+/// interval needs. `None` if a residual cannot be computed at the start.
 pub(super) fn minimise(problem: &Problem<'_>, start: &[f64], fixed: Option<usize>) -> Option<Best> {
     let free: Vec<usize> = (0..start.len()).filter(|at| Some(*at) != fixed).collect();
     let search = Search::new(problem, start.to_vec(), free)?;
@@ -55,7 +55,7 @@ pub(super) fn minimise(problem: &Problem<'_>, start: &[f64], fixed: Option<usize
         return Some(first);
     }
     let solver = LevenbergMarquardt::new()
-        .with_ftol(1e-8)
+        .with_ftol(if fixed.is_some() { 1e-3 } else { 1e-8 })
         .with_xtol(1e-8)
         .with_patience(20);
     let (search, _) = solver.minimize(search);

@@ -93,6 +93,8 @@ pub struct Target {
     pub path: String,
     /// What the parameter is multiplied by there.
     pub times: f64,
+    /// Sizes between which the rows measured it, tokens: written into its stage, which must say so.
+    pub measured_tokens: Option<[u32; 2]>,
     pub(super) profile_at: Range<usize>,
     pub(super) path_at: Range<usize>,
 }
@@ -127,6 +129,7 @@ struct RawTarget {
     profile: Spanned<String>,
     paths: Vec<Spanned<String>>,
     times: Option<Spanned<f64>>,
+    measured_tokens: Option<Spanned<[u32; 2]>>,
 }
 
 /// Reads and checks a fit, called `name`.
@@ -234,6 +237,16 @@ fn check(name: &str, raw: &RawSpec, faults: &mut Vec<Diagnostic>) {
             );
         }
         for target in &free.sets {
+            if let Some(sizes) = &target.measured_tokens
+                && sizes.get_ref()[0] > sizes.get_ref()[1]
+            {
+                fault(
+                    sizes.span(),
+                    "`measured_tokens` falls".to_owned(),
+                    "must be the least and the largest size",
+                    "`[31, 111]`: the rows measured sizes from 31 to 111 tokens",
+                );
+            }
             if let Some(times) = &target.times
                 && !(*times.get_ref() > 0.0 && times.get_ref().is_finite())
             {
@@ -256,6 +269,10 @@ impl RawFree {
                 path_at: path.span(),
                 profile: target.profile.get_ref().clone(),
                 path: path.get_ref().clone(),
+                measured_tokens: target
+                    .measured_tokens
+                    .as_ref()
+                    .map(|sizes| *sizes.get_ref()),
                 times: target.times.as_ref().map_or(1.0, |times| *times.get_ref()),
             })
         });

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use sim::diag::{Diagnostic, Faults};
-use sim::load::{self, Kind};
-use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
+use sim::load::{self, Files, Kind, Library, Source};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 
-use super::problem::Place;
+use super::problem::{Place, plain};
 use super::result::{Fit, Identified, Parameter};
+use crate::folder::Stock;
 
 /// A profile with fitted numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,73 @@ impl Written {
         let mut parts: Vec<&str> = self.file.rsplit(['/', '\\']).take(2).collect();
         parts.reverse();
         parts.join("/")
+    }
+}
+
+/// What is in stock, with some profiles as they are written.
+pub(super) struct Overlay<'w> {
+    pub(super) stock: &'w dyn Stock,
+    pub(super) written: &'w [Written],
+}
+
+impl Overlay<'_> {
+    fn lay(&self, source: Source) -> Source {
+        let same = |written: &&Written| plain(&written.file) == plain(&source.name);
+        match self.written.iter().find(same) {
+            None => source,
+            Some(written) => Source {
+                text: written.text.clone(),
+                ..source
+            },
+        }
+    }
+}
+
+impl Stock for Overlay<'_> {
+    fn published(&self, key: &str) -> Option<Source> {
+        self.stock.published(key)
+    }
+
+    fn library(&self, path: &str) -> Box<dyn Library + '_> {
+        Box::new(Shelf {
+            library: self.stock.library(path),
+            overlay: self,
+        })
+    }
+
+    fn files(&self) -> &dyn Files {
+        self
+    }
+}
+
+impl Files for Overlay<'_> {
+    fn read(&self, path: &str) -> Result<String, String> {
+        let text = self.stock.files().read(path)?;
+        let name = path.to_owned();
+        Ok(self.lay(Source { name, text }).text)
+    }
+}
+
+struct Shelf<'w> {
+    library: Box<dyn Library + 'w>,
+    overlay: &'w Overlay<'w>,
+}
+
+impl Library for Shelf<'_> {
+    fn soc(&self, key: &str) -> Option<Source> {
+        Some(self.overlay.lay(self.library.soc(key)?))
+    }
+
+    fn model(&self, key: &str) -> Option<Source> {
+        Some(self.overlay.lay(self.library.model(key)?))
+    }
+
+    fn costs(&self, soc_key: &str, model_key: &str) -> Option<Source> {
+        Some(self.overlay.lay(self.library.costs(soc_key, model_key)?))
+    }
+
+    fn names(&self, kind: Kind) -> Vec<String> {
+        self.library.names(kind)
     }
 }
 
@@ -64,6 +132,14 @@ pub(super) fn write(
             return Err(fault(place, message));
         };
         put(item, parameter, place.times, &origin);
+        if let Some(sizes) = place.measured_tokens
+            && let Some((stage, _)) = place.number.path.rsplit_once('.')
+            && let Some(stage) = find(document.as_item_mut(), stage)
+            && let Some(stage) = stage.as_table_like_mut()
+        {
+            let sizes: Array = sizes.into_iter().map(i64::from).collect();
+            stage.insert("measured_tokens", toml_edit::value(sizes));
+        }
     }
     drop_unused(document.as_table_mut(), &used, &origin);
     let origins = document.entry("origins").or_insert_with(toml_edit::table);
@@ -136,13 +212,18 @@ fn put(item: &mut Item, parameter: &Parameter, times: f64, origin: &str) {
 }
 
 fn fill(table: &mut dyn TableLike, numbers: &[(&str, f64)], origin: &str) {
-    for (key, number) in &numbers[..1] {
-        table.insert(key, toml_edit::value(*number));
-    }
+    let mut insert = |&(key, number): &(&str, f64)| {
+        table.insert(key, Item::Value(short(number)));
+    };
+    let (value, ends) = numbers.split_at(1);
+    value.iter().for_each(&mut insert);
+    ends.iter().for_each(&mut insert);
     table.insert("origin", toml_edit::value(origin));
-    for (key, number) in &numbers[1..] {
-        table.insert(key, toml_edit::value(*number));
-    }
+}
+
+/// A number in its shortest form, with an exponent where that is shorter.
+fn short(x: f64) -> Value {
+    format!("{x:?}").parse().unwrap_or_else(|_| x.into())
 }
 
 /// Six significant digits: more than any fit knows.
@@ -196,7 +277,9 @@ fn source(fit: &Fit) -> String {
     let tables: Vec<String> = tables
         .map(|(table, configs)| format!("{table} ({})", configs.join(", ")))
         .collect();
-    let who = fit.source.as_ref().unwrap_or(&fit.measurements);
+    let file = std::path::Path::new(&fit.measurements).file_name();
+    let file = file.unwrap_or_default().to_string_lossy();
+    let who = fit.source.as_deref().unwrap_or(&file);
     format!("{who}: {}", tables.join("; "))
 }
 

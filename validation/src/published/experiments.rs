@@ -170,7 +170,13 @@ pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
     let found = EXPERIMENTS.iter().find(|experiment| {
         experiment.config == row.config && holds(experiment.id, experiment.about)
     });
-    let found = found.ok_or("no scenario of this experiment")?;
+    let found = found.ok_or_else(|| {
+        if EXPERIMENTS.iter().any(|known| known.id == row.id) {
+            "no scenario of this published experiment plays it"
+        } else {
+            "no published experiment is called so, and the file names no scenario for it"
+        }
+    })?;
     let Some(metric) = row.metric() else {
         return Err(format!(
             "no metric `{}`: there are {}",

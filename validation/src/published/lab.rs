@@ -284,7 +284,8 @@ impl Basis {
         let mut basis = Self::default();
         let mut counted = Vec::new();
         for number in worlds.flat_map(|world| &world.provenance) {
-            let place = (&number.file, &number.path);
+            // What `reconstruct` takes over from `ingest` stands in the file once.
+            let place = (&number.file, &number.span);
             if counted.contains(&place) {
                 continue;
             }

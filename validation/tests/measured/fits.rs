@@ -144,7 +144,7 @@ fn what_the_rows_do_not_tell_is_said() {
     let text = report::document(&fit.title, &report::fit(&fit));
     assert!(text.contains("NOT IDENTIFIED"), "{text}");
     // The profile says so too.
-    let written = fit.profiles().unwrap();
+    let written = fit.profiles(&Board::new(GUESS)).unwrap();
     let soc = written
         .iter()
         .find(|w| w.file.ends_with("soc.toml"))
@@ -166,7 +166,10 @@ fn an_outcome_never_takes_part() {
     let other = file(&WANTED, &values.collect::<Vec<_>>());
     let (fit, same) = (run(&four(), &measured), run(&four(), &other));
     assert_eq!(fit.parameters, same.parameters);
-    assert_eq!(fit.profiles().unwrap(), same.profiles().unwrap());
+    assert_eq!(
+        fit.profiles(&Board::new(GUESS)).unwrap(),
+        same.profiles(&Board::new(GUESS)).unwrap()
+    );
     // The filter matches them, and says that they were held out.
     assert_eq!(fit.held_out.len(), 5);
     // A calibration row does take part.
@@ -180,7 +183,7 @@ fn an_outcome_never_takes_part() {
 fn the_profile_keeps_its_layout_and_says_what_was_fitted() {
     let board = Board::new(GUESS);
     let fit = run(&four(), &measure(&WANTED, 1.0));
-    let written = fit.profiles().unwrap();
+    let written = fit.profiles(&Board::new(GUESS)).unwrap();
     assert_eq!(written.len(), 1);
     assert_eq!(written[0].place(), "board/vlm.toml");
     insta::assert_snapshot!("written", written[0].text);
@@ -199,7 +202,7 @@ fn tied_numbers_move_together() {
         { profile = 'board/vlm', paths = ['engines.gpu.stages.query_prefill.per_token_s'], times = 0.5 }]\n";
     let spec = read_spec("tied.toml", text).unwrap();
     let fit = fit(&Board::new(GUESS), &spec, &measure(&WANTED, 0.0)).unwrap();
-    let text = &fit.profiles().unwrap()[0].text;
+    let text = &fit.profiles(&Board::new(GUESS)).unwrap()[0].text;
     let values: Vec<f64> = text
         .lines()
         .filter_map(|line| line.strip_prefix("per_token_s = { value = "))
