@@ -14,25 +14,21 @@ pub(crate) struct Board(BTreeMap<String, String>);
 /// Numbers of the board that fits look for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Truth {
-    pub(crate) prefill_s: f64,
-    pub(crate) decode_s: f64,
-    pub(crate) gpu_prefill_s: f64,
-    pub(crate) gpu_decode_s: f64,
+    /// Seconds a prompt token on the CPU and on the GPU.
+    pub(crate) prefill: [f64; 2],
+    /// Seconds an answer token on the CPU and on the GPU.
+    pub(crate) decode: [f64; 2],
 }
 
 pub(crate) const TRUTH: Truth = Truth {
-    prefill_s: 0.0041,
-    decode_s: 0.0183,
-    gpu_prefill_s: 0.0029,
-    gpu_decode_s: 0.034,
+    prefill: [0.0041, 0.0029],
+    decode: [0.0183, 0.034],
 };
 
 /// What the profile says before any fit.
 pub(crate) const GUESS: Truth = Truth {
-    prefill_s: 0.002,
-    decode_s: 0.05,
-    gpu_prefill_s: 0.002,
-    gpu_decode_s: 0.05,
+    prefill: [0.002; 2],
+    decode: [0.05; 2],
 };
 
 const SOC: &str = "\
@@ -88,8 +84,8 @@ impl Board {
     pub(crate) fn new(truth: Truth) -> Self {
         let mut costs = String::from("soc = 'board'\nmodel = 'vlm'\n\n");
         for (engine, prefill, decode) in [
-            ("cpu", truth.prefill_s, truth.decode_s),
-            ("gpu", truth.gpu_prefill_s, truth.gpu_decode_s),
+            ("cpu", truth.prefill[0], truth.decode[0]),
+            ("gpu", truth.prefill[1], truth.decode[1]),
         ] {
             _ = write!(
                 costs,

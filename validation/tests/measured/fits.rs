@@ -4,7 +4,7 @@ use validation::fit::{Fit, Identified, Parameter, Spec, fit, read_spec};
 use validation::published::{Measurements, Role};
 use validation::report;
 
-use crate::board::{Board, GUESS, TRUTH, WANTED, file, measure};
+use crate::board::{Board, GUESS, TRUTH, Truth, WANTED, file, measure};
 
 fn parameter(name: &str, profile: &str, path: &str, bounds: (f64, f64)) -> String {
     format!(
@@ -41,6 +41,12 @@ fn run(parameters: &[String], measured: &Measurements) -> Fit {
     fit(&board, &spec(parameters, ""), measured).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
+/// In the order of [`four`].
+fn truths() -> [f64; 4] {
+    let Truth { prefill, decode } = TRUTH;
+    [prefill[0], decode[0], prefill[1], decode[1]]
+}
+
 fn within(parameter: &Parameter, truth: f64) -> bool {
     (parameter.low..=parameter.high).contains(&truth)
 }
@@ -48,12 +54,7 @@ fn within(parameter: &Parameter, truth: f64) -> bool {
 #[test]
 fn numbers_come_back_within_their_intervals() {
     let fit = run(&four(), &measure(&WANTED, 1.0));
-    let truth = [
-        TRUTH.prefill_s,
-        TRUTH.decode_s,
-        TRUTH.gpu_prefill_s,
-        TRUTH.gpu_decode_s,
-    ];
+    let truth = truths();
     for (parameter, truth) in fit.parameters.iter().zip(truth) {
         assert_eq!(parameter.identified, Identified::Both, "{parameter:?}");
         assert!(
@@ -92,12 +93,7 @@ fn numbers_come_back_within_their_intervals() {
 #[test]
 fn without_errors_the_truth_is_found() {
     let fit = run(&four(), &measure(&WANTED, 0.0));
-    let truth = [
-        TRUTH.prefill_s,
-        TRUTH.decode_s,
-        TRUTH.gpu_prefill_s,
-        TRUTH.gpu_decode_s,
-    ];
+    let truth = truths();
     for (parameter, truth) in fit.parameters.iter().zip(truth) {
         let error = parameter.value / truth - 1.0;
         assert!(error.abs() < 1e-5, "{parameter:?}: {error}");

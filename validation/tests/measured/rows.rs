@@ -56,7 +56,7 @@ fn every_metric_is_read_or_says_why_not() {
         let config = format!("metric = '{name}'\nunit = '{unit}'\n{own}");
         text += &row(&config).replace("'own'", "'cpu+gpu'");
     }
-    let comparison = comparison(&text.replace("'read_bandwidth_gpu'", "'read_bandwidth_gpu'"));
+    let comparison = comparison(&text);
     for compared in &comparison.rows {
         match &compared.predicted {
             Predicted::Value(prediction) => assert!(prediction.value.is_finite()),
