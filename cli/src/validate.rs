@@ -62,7 +62,7 @@ struct Intervals {
 ///
 /// Every row of the file is listed: outcomes with prediction, 90 % interval, error and what the
 /// prediction was calibrated on; calibration rows as residuals; rows that no scenario covers with the
-/// reason. Rows of published experiments are recognised by their table; a row or an [[experiment]] of
+/// reason. Rows of published experiments are recognised by their table; a row or an `[[experiment]]` of
 /// the file can name a scenario of its own. Exit status 1 if an outcome is further off than
 /// --max-error, 2 for a file with faults.
 #[derive(Debug, Args)]
