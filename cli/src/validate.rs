@@ -1,11 +1,13 @@
 //! `crossinfer validate`: predictions beside measurements, and closed forms beside simulations.
 
 use std::env;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use sim::load::Inputs;
+use validation::corun::{self, Matrix, Splits};
 use validation::folder::Stock;
 use validation::oracles;
 use validation::published::{Comparison, Draws, Lab, Measurements, compare, read_measurements};
@@ -33,6 +35,7 @@ pub(crate) struct Arguments {
 enum Against {
     Published(Published),
     Oracles(Oracles),
+    Contention(Contention),
     Report(Report),
 }
 
@@ -115,6 +118,48 @@ struct Oracles {
     out: Option<PathBuf>,
 }
 
+/// Hold contention models against a measured co-run matrix.
+///
+/// The file is a CSV in GB/s: a head line with the external demands, then a line for each demand of the
+/// measured engine alone and what it achieves beside them. Every model is fitted to a quarter of the
+/// points and predicts the rest (docs/contention.md). Exit status 1 if --max-error is given and no
+/// water-filling model is within it, 2 for a file with faults.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Example:\n  crossinfer validate contention corun.csv --peak-gbps 136.5"
+)]
+struct Contention {
+    /// Measured matrix (CSV).
+    #[arg(value_name = "FILE")]
+    matrix: PathBuf,
+
+    /// The most that the memory can give, GB/s: no fit hands out more [default: the
+    /// largest demands together].
+    #[arg(long, value_name = "GBPS")]
+    peak_gbps: Option<f64>,
+
+    /// Random quarters.
+    #[arg(long, value_name = "N", default_value_t = Splits::default().count, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    splits: u32,
+
+    /// Seed of the quarters.
+    #[arg(long, value_name = "N", default_value_t = Splits::default().seed)]
+    seed: u64,
+
+    /// Largest mean error of the best water-filling model on points left out, in
+    /// points of relative speed.
+    #[arg(long, value_name = "POINTS", value_parser = percent)]
+    max_error: Option<f64>,
+
+    /// Form of the result on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Also write the tables to this file (Markdown).
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
 /// Write the whole report: closed forms, and measurements beside predictions.
 #[derive(Debug, Args)]
 #[command(
@@ -136,6 +181,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.against {
         Against::Published(arguments) => published(arguments),
         Against::Oracles(arguments) => oracles(arguments),
+        Against::Contention(arguments) => contention(arguments),
         Against::Report(arguments) => whole(arguments),
     }
 }
@@ -222,6 +268,35 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::No)
+    }
+}
+
+fn contention(arguments: &Contention) -> Result<(), Failure> {
+    let fault = |error: &dyn Display| {
+        Failure::usage(
+            format!("`{}`: {error}", arguments.matrix.display()),
+            "`crossinfer validate contention --help` describes the file",
+        )
+    };
+    let matrix = Matrix::read(&read(&arguments.matrix)?).map_err(|error| fault(&error))?;
+    let splits = Splits {
+        count: arguments.splits,
+        seed: arguments.seed,
+        peak_gbps: arguments.peak_gbps,
+    };
+    let scores = corun::compare(&matrix, splits).map_err(|error| fault(&error))?;
+    let text = report::document("Contention models", &[report::corun(&scores)]);
+    save(arguments.out.as_deref(), &text)?;
+    match arguments.format {
+        Format::Table => print(&text)?,
+        Format::Json => {
+            let text = serde_json::to_string_pretty(&scores).map_err(Failure::internal)?;
+            print(&format!("{text}\n"))?;
+        }
+    }
+    match arguments.max_error {
+        Some(bound) if corun::best_filling(&scores) > bound => Err(Failure::No),
+        _ => Ok(()),
     }
 }
 

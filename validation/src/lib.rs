@@ -1,5 +1,6 @@
 //! The simulator held against closed forms and measurements, and fitted to them.
 
+pub mod corun;
 pub mod fit;
 pub mod folder;
 pub mod inline;

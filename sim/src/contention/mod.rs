@@ -24,7 +24,7 @@ use crate::world::{ENGINES_MAX, EngineId, LANES_MAX};
 pub use none::NoContention;
 pub use pairwise::Pairwise;
 pub use pccs::{Pccs, PccsCurve};
-pub use water_filling::WaterFilling;
+pub use water_filling::{Shape, WaterFilling};
 
 /// A running stage, as contention sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]

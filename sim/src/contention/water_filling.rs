@@ -35,6 +35,9 @@
 //!
 //! A port that exceeds B (a what-if memory) slows its stages even alone.
 //!
+//! **Queueing** refines this where co-runs were measured densely enough to tell (see
+//! [`Shape::occupancy_exponent`] and [`Shape::latency_loss`]); without it nothing above changes.
+//!
 //! Source: max-min fairness is Bertsekas and Gallager, Data Networks, section 6.5.2; the overlap and
 //! burst exponents are this project's own.
 
@@ -42,8 +45,39 @@ use super::grid::Grids;
 use super::{ContentionModel, Load, ModelError, PairGrid, Ports, canonical, require_within};
 use crate::world::{ENGINES_MAX, LANES_MAX};
 
+mod queueing;
+
+use queueing::Queueing;
+
 /// The engines and, after them, the background.
 const FLOWS_MAX: usize = ENGINES_MAX + 1;
+
+/// The exponents of [`WaterFilling`], and its loss by latency. The default has no queueing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// q ≥ 1: how completely compute and memory time overlap.
+    pub overlap_exponent: f64,
+    /// γ within [0, 1]: bursts demand `b_e · μ^γ`.
+    pub burst_exponent: f64,
+    /// α within [0, 1]: an engine's weight is `w_e · μ^α`. With 0 the arbiter takes turns between
+    /// engines whatever they have queued; with 1 it serves first come, first served, so that each gets
+    /// bandwidth in proportion to what it asks for.
+    pub occupancy_exponent: f64,
+    /// λ ≥ 0: by which part compute time grows when the others' demand fills the bandwidth. Even a
+    /// stage that asks for little waits longer for each access then.
+    pub latency_loss: f64,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            overlap_exponent: 3.0,
+            burst_exponent: 0.25,
+            occupancy_exponent: 0.0,
+            latency_loss: 0.0,
+        }
+    }
+}
 
 /// Weighted water-filling.
 #[derive(Clone, Debug)]
@@ -62,22 +96,44 @@ pub struct WaterFilling {
     /// Share of a stage that runs by itself, by engine.
     alone: [f64; ENGINES_MAX],
     corrections: Option<Grids>,
+    /// `None` with α = 0 and λ = 0.
+    queueing: Option<Queueing>,
 }
 
 impl WaterFilling {
-    /// A model of the SoC with overlap exponent q ≥ 1, burst exponent γ within [0, 1], and the
-    /// measured pairs, if any.
+    /// A model of the SoC without queueing: overlap exponent q ≥ 1, burst exponent γ within [0, 1],
+    /// and the measured pairs, if any.
     pub fn new(
         ports: Ports,
         overlap_exponent: f64,
         burst_exponent: f64,
         pairs: Vec<PairGrid>,
     ) -> Result<Self, ModelError> {
+        let shape = Shape {
+            overlap_exponent,
+            burst_exponent,
+            ..Shape::default()
+        };
+        Self::with_shape(ports, shape, pairs)
+    }
+
+    /// A model of the SoC with the measured pairs, if any.
+    pub fn with_shape(
+        ports: Ports,
+        shape: Shape,
+        pairs: Vec<PairGrid>,
+    ) -> Result<Self, ModelError> {
+        let Shape {
+            overlap_exponent,
+            burst_exponent,
+            ..
+        } = shape;
         ports.check()?;
         require_within(overlap_exponent, 1.0, f64::MAX, || {
             "overlap exponent".to_owned()
         })?;
         require_within(burst_exponent, 0.0, 1.0, || "burst exponent".to_owned())?;
+        let queueing = Queueing::new(shape)?;
 
         let background_weight = ports.background_weight();
         let Ports {
@@ -99,6 +155,7 @@ impl WaterFilling {
             split: [[0.0; ENGINES_MAX]; ENGINES_MAX],
             alone: [0.0; ENGINES_MAX],
             corrections: None,
+            queueing,
         };
         model.port[..engines].copy_from_slice(&port);
         model.weight[..engines].copy_from_slice(&weight);
@@ -137,6 +194,10 @@ impl WaterFilling {
     /// Where `out` has not the length of `running`.
     pub fn shares(&self, running: &[Load], out: &mut [f64]) {
         assert_eq!(running.len(), out.len(), "one share per load");
+        if let Some(queueing) = self.queueing {
+            queueing.each(self, running, |at, turn| out[at] = turn.share);
+            return;
+        }
         match *running {
             [] => {}
             [load] => out[0] = self.alone[load.engine.0 as usize],
@@ -187,6 +248,17 @@ impl WaterFilling {
 
     /// What the engine gets when it asks for its whole port while the others want `pull`.
     fn engine_share(&self, asking: usize, pull: &[f64; ENGINES_MAX]) -> f64 {
+        self.fill_flows(asking, pull, &self.weight)
+    }
+
+    /// The same with these weights.
+    #[inline]
+    fn fill_flows(
+        &self,
+        asking: usize,
+        pull: &[f64; ENGINES_MAX],
+        weight: &[f64; FLOWS_MAX],
+    ) -> f64 {
         let mut want = [0.0; FLOWS_MAX];
         want[..ENGINES_MAX].copy_from_slice(pull);
         want[asking] = self.port[asking];
@@ -195,7 +267,7 @@ impl WaterFilling {
 
         let mut open = 0_u32;
         let mut weights = 0.0;
-        for (flow, (&want, &weight)) in want.iter().zip(&self.weight).enumerate() {
+        for (flow, (&want, &weight)) in want.iter().zip(weight).enumerate() {
             if want > 0.0 {
                 open |= 1 << flow;
                 weights += weight;
@@ -207,7 +279,7 @@ impl WaterFilling {
             let level = left / weights;
             let before = open;
             weights = 0.0;
-            for (flow, (&want, &weight)) in want.iter().zip(&self.weight).enumerate() {
+            for (flow, (&want, &weight)) in want.iter().zip(weight).enumerate() {
                 if (open >> flow) & 1 == 0 {
                     continue;
                 }
@@ -222,7 +294,7 @@ impl WaterFilling {
                 }
             }
             if open == before {
-                return level * self.weight[asking];
+                return level * weight[asking];
             }
         }
     }
@@ -253,11 +325,17 @@ fn stage_share(share: f64, smaller: &[f64], larger: &[f64]) -> f64 {
 
 impl ContentionModel for WaterFilling {
     fn slowdowns(&self, running: &[Load], out: &mut [f64]) {
-        self.shares(running, out);
-        for (load, slowdown) in running.iter().zip(out.iter_mut()) {
-            let share = *slowdown;
-            let stretch = self.port[load.engine.0 as usize] / share;
-            *slowdown = self.overlap.slowdown(load.mu, stretch);
+        if let Some(queueing) = self.queueing {
+            queueing.each(self, running, |at, turn| {
+                out[at] = queueing.slowdown(running[at].mu, turn);
+            });
+        } else {
+            self.shares(running, out);
+            for (load, slowdown) in running.iter().zip(out.iter_mut()) {
+                let share = *slowdown;
+                let stretch = self.port[load.engine.0 as usize] / share;
+                *slowdown = self.overlap.slowdown(load.mu, stretch);
+            }
         }
         let Some(corrections) = &self.corrections else {
             return;

@@ -5,25 +5,20 @@ use super::file::File;
 use super::soc::Soc;
 use super::suggest;
 use crate::contention::{
-    ContentionModel, ModelError, NoContention, PairGrid, Pairwise, Pccs, PccsCurve, Ports,
+    ContentionModel, ModelError, NoContention, PairGrid, Pairwise, Pccs, PccsCurve, Ports, Shape,
     WaterFilling,
 };
 use crate::diag::Diagnostic;
-use crate::spec::soc::{ContentionModelName, Pair, Pccs as RawPccs, SocFile};
+use crate::spec::quantity::Quantity;
+use crate::spec::soc::{Contention, ContentionModelName, Pair, Pccs as RawPccs, SocFile};
 use crate::world::EngineId;
-
-/// Overlap of compute and memory time if the profile states none.
-const OVERLAP_DEFAULT: f64 = 3.0;
-/// Growth of burst demand with memory intensity if the profile states none.
-const BURST_DEFAULT: f64 = 0.25;
 
 /// Everything that some contention model may be built from.
 #[derive(Debug)]
 pub(super) struct ContentionData {
     /// The profile's choice.
     pub(super) model: ContentionModelName,
-    overlap: f64,
-    burst: f64,
+    shape: Shape,
     curves: Vec<Option<PccsCurve>>,
     pairs: Vec<PairGrid>,
 }
@@ -47,6 +42,14 @@ pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> Conte
         faults.push(place.key("burst_exponent").fault(
             format!("`contention.burst_exponent` is {}", burst.value),
             "must be at most 1, which is no burst",
+        ));
+    }
+    if let Some(occupancy) = &raw.occupancy_exponent
+        && occupancy.value > 1.0
+    {
+        faults.push(place.key("occupancy_exponent").fault(
+            format!("`contention.occupancy_exponent` is {}", occupancy.value),
+            "must be at most 1, which is first come, first served",
         ));
     }
     let pccs_place = place.key("pccs");
@@ -86,14 +89,7 @@ pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> Conte
     pairs.sort_by_key(|pair: &PairGrid| (pair.victim, pair.aggressor));
     let data = ContentionData {
         model: raw.model,
-        overlap: raw
-            .overlap_exponent
-            .as_ref()
-            .map_or(OVERLAP_DEFAULT, |q| q.value),
-        burst: raw
-            .burst_exponent
-            .as_ref()
-            .map_or(BURST_DEFAULT, |g| g.value),
+        shape: shape(raw),
         curves: engines
             .iter()
             .map(|name| raw.pccs.get(*name).map(curve))
@@ -269,7 +265,7 @@ pub(super) fn build(
     let built: Result<Box<dyn ContentionModel>, ModelError> = match model {
         ContentionModelName::None => Ok(Box::new(NoContention)),
         ContentionModelName::WaterFilling => {
-            WaterFilling::new(ports, data.overlap, data.burst, pairs).map(|m| Box::new(m) as _)
+            WaterFilling::with_shape(ports, data.shape, pairs).map(|m| Box::new(m) as _)
         }
         ContentionModelName::Pccs => {
             Pccs::new(ports, data.curves.clone()).map(|m| Box::new(m) as _)
@@ -284,6 +280,21 @@ pub(super) fn build(
             "chosen here",
         )
     })
+}
+
+fn stated(raw: Option<&Quantity>, default: f64) -> f64 {
+    raw.map_or(default, |quantity| quantity.value)
+}
+
+/// What the profile does not state is the model's default.
+fn shape(raw: &Contention) -> Shape {
+    let default = Shape::default();
+    Shape {
+        overlap_exponent: stated(raw.overlap_exponent.as_ref(), default.overlap_exponent),
+        burst_exponent: stated(raw.burst_exponent.as_ref(), default.burst_exponent),
+        occupancy_exponent: stated(raw.occupancy_exponent.as_ref(), default.occupancy_exponent),
+        latency_loss: stated(raw.latency_loss.as_ref(), default.latency_loss),
+    }
 }
 
 fn curve(raw: &RawPccs) -> PccsCurve {

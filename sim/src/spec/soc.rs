@@ -129,6 +129,11 @@ pub struct Contention {
     pub overlap_exponent: Option<Quantity>,
     /// How a stage's burst demand grows with its memory intensity: demand = port · μ^γ.
     pub burst_exponent: Option<Quantity>,
+    /// How an engine's weight grows with its memory intensity, weight · μ^α: 0 = turns between engines
+    /// (if absent), 1 = first come, first served.
+    pub occupancy_exponent: Option<Quantity>,
+    /// Part by which compute time grows when the others' demand fills the bandwidth, 0 if absent.
+    pub latency_loss: Option<Quantity>,
     /// PCCS curves by engine.
     #[serde(default)]
     pub pccs: BTreeMap<String, Pccs>,

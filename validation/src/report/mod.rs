@@ -4,11 +4,13 @@
 
 use std::fmt::Write as _;
 
+mod corun;
 mod fit;
 mod oracles;
 mod published;
 mod table;
 
+pub use corun::corun;
 pub use fit::fit;
 pub use oracles::oracles;
 pub use published::published;
