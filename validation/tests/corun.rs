@@ -1,5 +1,7 @@
 //! Contention models against co-run matrices: made by a known model, and the public one where present.
 
+#![expect(clippy::print_stderr, reason = "a test says that it was skipped")]
+
 use std::path::PathBuf;
 use std::{env, fs};
 

@@ -139,8 +139,8 @@ fn number(record: &StringRecord, at: usize) -> Result<f64, MatrixError> {
 fn rises(axis: &[f64], what: &str, least: usize, line: u64) -> Result<(), MatrixError> {
     let message = if axis.len() < least {
         format!("{} {what}, must be {least} or more", axis.len())
-    } else if let Some(two) = axis.windows(2).find(|two| two[0] >= two[1]) {
-        format!("{what} must rise: {} comes before {}", two[0], two[1])
+    } else if let Some((before, after)) = (axis.iter().zip(&axis[1..])).find(|(a, b)| a >= b) {
+        format!("{what} must rise: {before} comes before {after}")
     } else {
         return Ok(());
     };

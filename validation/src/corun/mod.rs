@@ -193,7 +193,7 @@ fn quarter(count: usize, seed: u64, split: u32) -> Vec<bool> {
 /// Every second row and column, the last included.
 fn sub_grid(matrix: &Matrix) -> Vec<bool> {
     let (rows, columns) = (matrix.own.len(), matrix.external.len());
-    let second = |at: usize, count: usize| (count - 1 - at) % 2 == 0;
+    let second = |at: usize, count: usize| (count - 1 - at).is_multiple_of(2);
     (0..rows * columns)
         .map(|at| second(at / columns, rows) && second(at % columns, columns))
         .collect()
