@@ -98,12 +98,12 @@ fn main() {
         .filter(|arg| arg != "--bench")
         .collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["steady", requests] => bench_steady(requests.parse().expect("a number"), ""),
-        ["steady", requests, policy] => bench_steady(requests.parse().expect("a number"), policy),
+        ["steady", requests] => run_steady(requests.parse().expect("a number"), ""),
+        ["steady", requests, policy] => run_steady(requests.parse().expect("a number"), policy),
         ["streams", runs] => bench_streams(runs.parse().expect("a number")),
         _ => {
             bench_start();
-            bench_steady(1_000_000, "");
+            bench_steady(1_000_000);
             bench_streams(100_000);
         }
     }
@@ -131,8 +131,8 @@ impl Sink for Count {
     }
 }
 
-fn bench_steady(requests: u64, policy: &str) {
-    let world = steady(requests, policy);
+fn bench_steady(requests: u64) {
+    let world = steady(requests, "");
     let mut simulation = Simulation::new(&world);
     let start = Instant::now();
     simulation.run(0);
@@ -155,6 +155,19 @@ fn bench_steady(requests: u64, policy: &str) {
         summary.throughput_rps,
         summary.busiest_lane * 100.0,
         summary.ttft_s.mean.unwrap_or(f64::NAN)
+    );
+}
+
+/// One run and nothing else, for counts of instructions.
+fn run_steady(requests: u64, policy: &str) {
+    let world = steady(requests, policy);
+    let mut simulation = Simulation::new(&world);
+    let start = Instant::now();
+    let events = simulation.run(0).events();
+    let secs = start.elapsed().as_secs_f64();
+    println!(
+        "steady: {events} events in {secs:.3} s: {:.2} M events/s",
+        events as f64 / secs / 1e6
     );
 }
 
