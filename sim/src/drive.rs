@@ -63,10 +63,11 @@ pub fn drive<E: Executor, S: Sink>(
         last = now;
         sink.input(now, &input);
         dispatcher.handle(now, input, effects);
-        for effect in effects.drain() {
-            sink.effect(now, &effect);
-            executor.apply(now, &effect);
+        for effect in effects.as_slice() {
+            sink.effect(now, effect);
+            executor.apply(now, effect);
         }
+        effects.clear();
         if input == Input::Close {
             return last;
         }

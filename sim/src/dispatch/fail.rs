@@ -8,6 +8,7 @@ use crate::world::{EngineId, LaneId, StreamId};
 
 impl Dispatcher<'_> {
     /// A lane is out of service: what it ran or held goes to other lanes, or is refused.
+    #[cold]
     pub(super) fn on_fail(&mut self, now: Instant, lane: LaneId, effects: &mut Effects) {
         let engine = self.state.world.engine_of(lane);
         let state = self.state.lane_mut(lane);

@@ -267,6 +267,7 @@ impl<'w> Dispatcher<'w> {
             Binding::AtDispatch => UNBOUND,
         };
         if job.version != UNBOUND {
+            job.context = stream.tokens(job.version, world.keep) as u32;
             let (stream, index, version) = (job.stream, job.index, job.version);
             effects.push(Effect::Bind {
                 stream,
@@ -335,14 +336,11 @@ impl<'w> Dispatcher<'w> {
 
     fn make_ready(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
         let job = self.state.job(id);
-        let version = self.state.version_for(job);
-        let context = self.state.context_tokens(job.stream, version);
-        let tokens = context + u64::from(job.prompt) + u64::from(job.max_output);
-        let reason = if self.state.too_long(job, version) {
+        let reason = if self.state.too_long(job) {
             Some(Reason::ContextTooLong)
         } else if self.state.answer_lanes == 0 {
             Some(Reason::EngineFailed)
-        } else if !self.ever_fits(self.state.answer_lanes, tokens) {
+        } else if !self.ever_fits(self.state.answer_lanes, self.state.tokens_needed(job)) {
             Some(Reason::NeverFits)
         } else {
             None
@@ -361,11 +359,9 @@ impl<'w> Dispatcher<'w> {
         let world = self.state.world;
         let lane = self.state.rebuild_lane?;
         let job = self.state.job(id);
-        let context = self
-            .state
-            .context_tokens(job.stream, self.state.version_for(job));
+        let bytes = self.state.kv_bytes(self.state.context_for(job).into());
         let budget = world.engines[world.engine_of(lane).0 as usize].kv_budget;
-        (job.rebuilt_on.is_none() && self.state.kv_bytes(context) <= budget).then_some(lane)
+        (job.rebuilt_on.is_none() && bytes <= budget).then_some(lane)
     }
 
     /// Offers a request to the policy.
@@ -379,12 +375,13 @@ impl<'w> Dispatcher<'w> {
             },
             Request(id),
         );
-        let at = if self.state.ready.back().is_none_or(|last| last.rank <= rank) {
-            self.state.ready.len()
+        let (job, ready) = (id, &mut self.state.ready);
+        if ready.back().is_none_or(|last| last.rank <= rank) {
+            ready.push_back(Ready { job, rank });
         } else {
-            self.state.ready.partition_point(|ready| ready.rank <= rank)
-        };
-        self.state.ready.insert(at, Ready { job: id, rank });
+            let at = ready.partition_point(|ready| ready.rank <= rank);
+            ready.insert(at, Ready { job, rank });
+        }
     }
 
     /// Whether a context of `tokens` fits an empty engine behind one of `lanes`.
@@ -443,7 +440,11 @@ impl<'w> Dispatcher<'w> {
                         "the policy placed a request on lane {}, which cannot answer",
                         lane.0
                     );
-                    self.state.ready.remove(at);
+                    if at == 0 {
+                        self.state.ready.pop_front();
+                    } else {
+                        self.state.ready.remove(at);
+                    }
                     self.enqueue(job, Part::Bound, lane);
                 }
                 Decision::Wait => at += 1,
@@ -452,6 +453,7 @@ impl<'w> Dispatcher<'w> {
         }
     }
 
+    #[cold]
     fn refuse_query(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
         let job = self.state.job(id);
         effects.push(Effect::Refuse {
@@ -467,6 +469,7 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// The run is over: what no lane has taken ends now.
+    #[cold]
     fn refuse_everything(&mut self, effects: &mut Effects) {
         for index in 0..self.state.jobs.len() as u32 {
             let id = JobId(index);
@@ -555,6 +558,12 @@ impl Graph {
         (1 << self.bound_at) | (1 << self.bound_end)
     }
 
+    /// All stages, as bits of positions.
+    #[inline]
+    pub(crate) fn all(&self) -> u32 {
+        u32::MAX >> (u32::BITS - self.stages.len() as u32)
+    }
+
     /// Whether the stage at `position` runs on the lane that holds the job.
     #[inline]
     pub(crate) fn is_bound(&self, position: u8) -> bool {
@@ -566,7 +575,13 @@ impl<'w> State<'w> {
     /// The stage graph of a job.
     #[inline]
     pub(crate) fn graph(&self, id: JobId) -> &'w Graph {
-        match self.job(id).class {
+        self.graph_of(self.job(id))
+    }
+
+    /// As [`Self::graph`].
+    #[inline]
+    pub(crate) fn graph_of(&self, job: &Job) -> &'w Graph {
+        match job.class {
             Class::Query => &self.world.query_graph,
             Class::Frame | Class::Join => &self.world.frame_graph,
         }
@@ -592,7 +607,7 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         plan: Plan::default(),
         preparation: Preparation::Reuse,
         context: 0,
-        service: Service::default(),
+        service: Service::NONE,
         private_bytes: 0,
         rebuilt_on: None,
         rebuilt_bytes: 0,

@@ -1,6 +1,6 @@
 //! Lanes at work: what a part does step by step, and how it ends.
 
-use super::state::{Class, Item, JobId, Part, Plan, State, Step, UNBOUND};
+use super::state::{Class, Item, Job, JobId, Part, Plan, State, Step, UNBOUND};
 use super::{Completion, Dispatcher, Effect, Effects, Task, answer_digest};
 use crate::contention::Load;
 use crate::spec::model::StageKind;
@@ -11,33 +11,30 @@ impl Dispatcher<'_> {
     /// Starts the next stage of the part that holds a lane, or ends the part.
     pub(super) fn step(&mut self, lane: LaneId, held: Item, now: Instant, effects: &mut Effects) {
         let world = self.state.world;
-        let engine = world.engine_of(lane);
-        let id = held.job;
-        if self.state.job(id).gone {
+        let job = self.state.job(held.job);
+        if job.gone {
             self.part_ended = true;
-            return self.forget_if_idle(id);
+            return self.forget_if_idle(held.job);
         }
-        let Some((step, stage)) = self.state.next_step(id, held.part) else {
+        let Some((step, stage)) = self.state.next_step(job, held.part) else {
             return self.end_part(lane, held, now, effects);
         };
+        let engine = world.engine_of(lane);
         let groups = world.exclusive[engine.0 as usize][stage.0 as usize];
-        let job = self.state.job(id);
-        if let Step::Stage(position) = step {
-            let graph = self.state.graph(id);
-            if graph.after[position as usize] & !job.done != 0 && job.class != Class::Join {
-                return;
-            }
-        }
         if groups & self.state.exclusive_running != 0
             || self.state.serial && self.state.anything_runs()
         {
             return;
         }
-        let task = self.state.task(id, step, stage, engine);
-        let load = self.load(id, engine, &task);
         if let Step::Stage(position) = step {
-            self.check_version(id, position, engine);
+            if self.state.stage_waits(job, position) {
+                return;
+            }
+            self.check_version(job, position, engine);
         }
+        let kind = world.stages[stage.0 as usize].kind;
+        let task = self.state.task(job, step, stage, kind, engine);
+        let load = self.load(job, kind, engine, &task);
         self.state.exclusive_running |= groups;
         let state = self.state.lane_mut(lane);
         state.step = step;
@@ -47,17 +44,16 @@ impl Dispatcher<'_> {
         effects.push(Effect::Start { lane, task });
     }
 
-    fn load(&self, id: JobId, engine: EngineId, task: &Task) -> Load {
-        let kind = self.state.world.stages[task.stage.0 as usize].kind;
+    /// The load that a task is believed to put on the memory.
+    #[inline]
+    fn load(&self, job: &Job, kind: StageKind, engine: EngineId, task: &Task) -> Load {
         let n = match kind {
-            StageKind::QueryPrefill | StageKind::Decode => {
-                let service = &self.state.job(id).service;
-                let prefill = kind == StageKind::QueryPrefill;
-                let mu = if prefill {
-                    service.prefill_mu
-                } else {
-                    service.decode_mu
-                };
+            StageKind::QueryPrefill => {
+                let mu = job.service.prefill_mu;
+                return Load { engine, mu };
+            }
+            StageKind::Decode => {
+                let mu = job.service.decode_mu;
                 return Load { engine, mu };
             }
             StageKind::Encode => self.state.megapixels(task.stream),
@@ -69,8 +65,8 @@ impl Dispatcher<'_> {
     }
 
     /// INV-5: a request's stages read exactly the version that it is bound to.
-    fn check_version(&self, id: JobId, position: u8, engine: EngineId) {
-        let job = self.state.job(id);
+    #[inline]
+    fn check_version(&self, job: &Job, position: u8, engine: EngineId) {
         if job.class != Class::Query
             || position != self.state.world.query_graph.bound_at
             || !self.state.world.modes.context_reuse
@@ -83,9 +79,9 @@ impl Dispatcher<'_> {
             "INV-5: an unpublished version would be read"
         );
         let resident = self.state.resident(engine, job.stream);
-        let gone_for_others = resident.present && job.version <= resident.low;
+        let gone_for_others = || resident.present && job.version <= resident.low;
         assert!(
-            gone_for_others || stream.missing(resident, job.version, self.state.world.keep) == 0,
+            stream.missing(resident, job.version, self.state.world.keep) == 0 || gone_for_others(),
             "INV-5: the bound version is not resident"
         );
     }
@@ -132,6 +128,7 @@ impl Dispatcher<'_> {
         self.step(lane, held, now, effects);
     }
 
+    #[inline(never)]
     fn end_import(&mut self, id: JobId, part: Part, engine: EngineId, now: Instant) {
         let job = self.state.job_mut(id);
         let (stream, plan) = (job.stream, job.plan);
@@ -146,6 +143,7 @@ impl Dispatcher<'_> {
     }
 
     /// The version that a part starts from is now usable on its engine.
+    #[inline(never)]
     fn prepared(&mut self, id: JobId, part: Part, engine: EngineId, now: Instant) {
         if part != Part::Bound || !self.state.world.modes.context_reuse {
             return;
@@ -252,8 +250,8 @@ impl Dispatcher<'_> {
 
     fn complete(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
         let world = self.state.world;
-        let job = self.state.job(id).clone();
-        let joins = world.answers_join_history && self.may_join(&job);
+        let job = self.state.job(id);
+        let joins = world.answers_join_history && self.may_join(job);
         let version_digest = self.state.stream(job.stream).item(job.version).digest;
         effects.push(Effect::Complete(Completion {
             ticket: job.ticket,
@@ -273,19 +271,20 @@ impl Dispatcher<'_> {
             joins,
             digest: answer_digest(version_digest, job.index, job.prompt),
         }));
+        let joining = joins.then(|| job.clone());
         self.state.requests -= 1;
         self.state.remove(id);
-        if joins {
-            self.join(&job, now, effects);
+        if let Some(answered) = joining {
+            self.join(&answered, now, effects);
         }
     }
 }
 
 impl State<'_> {
     /// The next step of a part and its stage; `None`: the part is over.
-    pub(super) fn next_step(&self, id: JobId, part: Part) -> Option<(Step, StageId)> {
-        let job = self.job(id);
-        let graph = self.graph(id);
+    #[inline]
+    pub(super) fn next_step(&self, job: &Job, part: Part) -> Option<(Step, StageId)> {
+        let graph = self.graph_of(job);
         if let Part::Free(position) = part {
             let stage = graph.stages[position as usize];
             return (job.done & (1 << position) == 0).then_some((Step::Stage(position), stage));
@@ -328,18 +327,25 @@ impl State<'_> {
     /// Whether every stage of a query has ended.
     fn job_ends(&self, id: JobId) -> bool {
         let job = self.job(id);
-        job.class == Class::Query && job.done.count_ones() as usize == self.graph(id).stages.len()
+        job.class == Class::Query && self.world.query_graph.all() & !job.done == 0
     }
 
-    fn task(&self, id: JobId, step: Step, stage: StageId, engine: EngineId) -> Task {
-        let job = self.job(id);
+    #[inline]
+    fn task(
+        &self,
+        job: &Job,
+        step: Step,
+        stage: StageId,
+        kind: StageKind,
+        engine: EngineId,
+    ) -> Task {
         let (size, context) = match step {
             Step::Encode => (job.plan.encode, 0),
             Step::Import => (job.plan.import, 0),
             Step::Reconstruct => (job.plan.rebuild, job.plan.context),
             Step::Stage(_) | Step::Blocked => {
                 let before = |version| self.context_tokens(job.stream, version) as u32;
-                match self.world.stages[stage.0 as usize].kind {
+                match kind {
                     StageKind::Project => (job.tokens, 0),
                     StageKind::Ingest => (job.tokens, before(job.version - 1)),
                     StageKind::QueryPrefill => (job.prompt, job.context),

@@ -11,13 +11,11 @@ impl Dispatcher<'_> {
         for index in 0..self.state.lanes.len() {
             let lane = LaneId(index as u8);
             let state = &self.state.lanes[index];
-            if state.failed {
+            if state.running || state.failed {
                 continue;
             }
             if let Some(held) = state.held {
-                if !state.running {
-                    self.step(lane, held, now, effects);
-                }
+                self.step(lane, held, now, effects);
                 let state = self.state.lane(lane);
                 if state.held.is_some() {
                     if !state.running && !state.queries.is_empty() {
@@ -26,17 +24,19 @@ impl Dispatcher<'_> {
                     continue;
                 }
             }
-            if self.state.lane(lane).queue_is_empty() {
-                continue;
-            }
-            if !self.start_queued(lane, true, now, effects) {
-                self.start_queued(lane, false, now, effects);
+            let state = self.state.lane(lane);
+            if state.queries.is_empty() || !self.start_queued(lane, true, now, effects) {
+                let state = self.state.lane(lane);
+                if !state.frames.is_empty() {
+                    self.start_queued(lane, false, now, effects);
+                }
             }
         }
     }
 
     /// While the part that holds a lane waits for a stage of its request, the lane runs such stages:
     /// else two requests could wait for each other, or one for itself.
+    #[inline(never)]
     fn start_meanwhile(&mut self, lane: LaneId, now: Instant, effects: &mut Effects) {
         let state = self.state.lane(lane);
         let Some(held) = state.held.filter(|&held| self.state.awaits_stage(held)) else {
@@ -68,7 +68,7 @@ impl Dispatcher<'_> {
             return false;
         }
         let mut at = 0;
-        while let Some(&item) = self.state.lane_mut(lane).queue_mut(query).get(at) {
+        while let Some(&item) = self.state.lane(lane).queue(query).get(at) {
             // A part that waits for a stage of its request lets that stage run.
             if one_at_a_time && !item.is_stage() || !self.state.may_hold(item) {
                 at += 1;
@@ -99,6 +99,7 @@ impl Dispatcher<'_> {
         false
     }
 
+    #[inline]
     pub(super) fn dequeue(&mut self, lane: LaneId, item: Item, at: usize) {
         let state = self.state.lane_mut(lane);
         let queue = state.queue_mut(item.query);
@@ -114,6 +115,7 @@ impl Dispatcher<'_> {
     }
 
     /// Queues an item that `lane`'s engine cannot serve on the best lane that can.
+    #[inline(never)]
     fn elsewhere(&mut self, lane: LaneId, item: Item, now: Instant, effects: &mut Effects) {
         let id = item.job;
         // What moves may start on a lane that has been looked at already.
@@ -154,6 +156,7 @@ impl Dispatcher<'_> {
     }
 
     /// Refuses what a lane took from its queue.
+    #[cold]
     fn turn_away(&mut self, item: Item, reason: Reason, effects: &mut Effects) {
         self.part_ended = true;
         if item.query && item.part == Part::Bound {
@@ -177,55 +180,63 @@ impl Dispatcher<'_> {
                 }
                 Begun::Yes
             }
-            Part::Rebuild => {
-                let version = self.state.version_for(job);
-                if self.state.too_long(job, version) {
-                    return Begun::Refused(Reason::ContextTooLong);
-                }
-                let tokens = self.state.context_tokens(stream, version);
-                let bytes = self.state.kv_bytes(tokens);
-                if bytes > world.engines[engine.0 as usize].kv_budget {
-                    return Begun::NeverHere;
-                }
-                if !self.room_for_copy(id, engine, bytes, effects) {
-                    return Begun::NotYet;
-                }
-                self.state.give_kv(engine, bytes);
-                let encode = self.state.frames_among(stream, version, tokens);
-                self.bind(id, version, effects);
-                let job = self.state.job_mut(id);
-                job.lane = lane;
-                job.rebuilt_on = Some(engine);
-                job.rebuilt_bytes = bytes;
-                job.plan = Plan {
-                    encode,
-                    rebuild: tokens as u32,
-                    ..Plan::default()
-                };
-                self.state.stream_mut(stream).ingesting += 1;
-                Begun::Yes
-            }
-            Part::Bound => {
-                if job.class == Class::Query
-                    && job.version == UNBOUND
-                    && self.state.too_long(job, self.state.version_for(job))
-                {
+            Part::Rebuild => self.begin_rebuild(lane, id, effects),
+            Part::Bound if job.class == Class::Query => {
+                if job.version == UNBOUND && self.state.too_long(job) {
                     return Begun::Refused(Reason::ContextTooLong);
                 }
                 if !self.state.can_begin(id, engine) {
                     return Begun::NeverHere;
                 }
-                if self.state.job(id).class == Class::Query {
-                    self.begin_answer(lane, id, now, effects)
-                } else {
-                    self.begin_ingest(lane, id, now, effects)
+                self.begin_answer(lane, id, now, effects)
+            }
+            Part::Bound => {
+                if !self.state.can_begin(id, engine) {
+                    return Begun::NeverHere;
                 }
+                self.begin_ingest(lane, id, now, effects)
             }
         }
     }
 
+    /// Reserves what a context rebuilt for one request alone needs (reuse off).
+    #[inline(never)]
+    fn begin_rebuild(&mut self, lane: LaneId, id: JobId, effects: &mut Effects) -> Begun {
+        let world = self.state.world;
+        let engine = world.engine_of(lane);
+        let job = self.state.job(id);
+        let stream = job.stream;
+        let version = self.state.version_for(job);
+        if self.state.too_long(job) {
+            return Begun::Refused(Reason::ContextTooLong);
+        }
+        let tokens = self.state.context_for(job);
+        let bytes = self.state.kv_bytes(tokens.into());
+        if bytes > world.engines[engine.0 as usize].kv_budget {
+            return Begun::NeverHere;
+        }
+        if !self.room_for_copy(id, engine, bytes, effects) {
+            return Begun::NotYet;
+        }
+        self.state.give_kv(engine, bytes);
+        let encode = self.state.frames_among(stream, version, tokens.into());
+        self.bind(id, version, tokens, effects);
+        let job = self.state.job_mut(id);
+        job.lane = lane;
+        job.rebuilt_on = Some(engine);
+        job.rebuilt_bytes = bytes;
+        job.plan = Plan {
+            encode,
+            rebuild: tokens,
+            ..Plan::default()
+        };
+        self.state.stream_mut(stream).ingesting += 1;
+        Begun::Yes
+    }
+
     /// Makes room for a version that a part reads and for what the part adds, in tokens; says how much
     /// of the version is missing then.
+    #[inline]
     fn room_for(
         &mut self,
         engine: EngineId,
@@ -243,6 +254,20 @@ impl Dispatcher<'_> {
         if state.make_room(engine, stream, bytes, effects) {
             return Ok(missing);
         }
+        self.room_without_resident(engine, stream, version, added, effects)
+    }
+
+    /// As [`Self::room_for`], after what nobody uses was not enough.
+    #[inline(never)]
+    fn room_without_resident(
+        &mut self,
+        engine: EngineId,
+        stream: StreamId,
+        version: u32,
+        added: u64,
+        effects: &mut Effects,
+    ) -> Result<u64, Begun> {
+        let state = &mut self.state;
         if state.lanes_busy > 0 {
             return Err(Begun::NotYet);
         }
@@ -294,48 +319,29 @@ impl Dispatcher<'_> {
         let job = self.state.job(id);
         let stream = job.stream;
         let version = self.state.version_for(job);
-        let own = u64::from(job.prompt) + u64::from(job.max_output);
-        let context = self.state.context_tokens(stream, version);
-        let plan;
-        if world.modes.context_reuse {
-            let missing = match self.room_for(engine, stream, version, own, effects) {
-                Ok(missing) => missing,
-                Err(begun) => return begun,
-            };
-            let private = self.state.kv_bytes(own);
-            plan = self.reserve(stream, version, engine, missing, now);
-            self.state.give_kv(engine, private);
-            self.state.job_mut(id).private_bytes = private;
+        let (prompt, predicted) = (job.prompt, job.predicted);
+        let own = u64::from(prompt) + u64::from(job.max_output);
+        let context = self.state.context_for(job);
+        let reserved = if world.modes.context_reuse {
+            self.room_for(engine, stream, version, own, effects)
+                .map(|missing| {
+                    let plan = self.reserve(stream, version, engine, missing, now);
+                    (plan, self.state.kv_bytes(own))
+                })
         } else {
-            let rebuilt = self.state.job(id).rebuilt_on;
-            let copy = if rebuilt == Some(engine) { 0 } else { context };
-            let mut private = self.state.kv_bytes(own + copy);
-            if !self.room_for_copy(id, engine, private, effects) {
-                if self.state.lanes_busy > 0 {
-                    return Begun::NotYet;
-                }
-                // Not even with nothing else there: its own rebuilt context is in the way.
-                self.state.drop_rebuilt(id);
-                private = self.state.kv_bytes(own + context);
-                if !self.state.can_begin(id, engine)
-                    || !self.state.make_room(engine, stream, private, effects)
-                {
-                    return Begun::Refused(Reason::NeverFits);
-                }
-            }
-            self.state.give_kv(engine, private);
-            self.state.job_mut(id).private_bytes = private;
-            plan = self.private_plan(id, version, engine, context as u32);
-        }
-        self.bind(id, version, effects);
-        let (newest_frame, behind) = {
-            let context = self.state.stream(stream);
-            let item = context.item(version);
-            (
-                item.newest_frame,
-                context.frames.saturating_sub(item.frames),
-            )
+            self.room_for_private(id, version, engine, own, effects)
         };
+        let (plan, private) = match reserved {
+            Ok(reserved) => reserved,
+            Err(begun) => return begun,
+        };
+        self.state.give_kv(engine, private);
+        self.bind(id, version, context, effects);
+        let service = self.state.service(engine, prompt, predicted, context);
+        let read = self.state.stream(stream);
+        let item = read.item(version);
+        let newest_frame = item.newest_frame;
+        let behind = read.frames.saturating_sub(item.frames);
         let job = self.state.job_mut(id);
         // A context rebuilt on the ingesting lane was reconstructed, wherever it is copied to.
         job.preparation = if job.rebuilt_on.is_some() {
@@ -345,20 +351,48 @@ impl Dispatcher<'_> {
         };
         job.plan = plan;
         job.lane = lane;
-        job.context = context as u32;
+        job.private_bytes = private;
         job.started = now;
         job.newest_frame = newest_frame;
         job.frames_behind = behind;
-        let (prompt, predicted) = (job.prompt, job.predicted);
-        let service = self
-            .state
-            .service(engine, prompt, predicted, context as u32);
-        self.state.job_mut(id).service = service;
+        job.service = service;
         let streams = self.state.stream_mut(stream);
         streams.ready_answers -= 1;
         streams.answering += 1;
         self.state.answers_running += 1;
         Begun::Yes
+    }
+
+    /// Makes room for a request whose context is its own alone (reuse off), and for what it adds, in
+    /// tokens; says how the context becomes usable, and its bytes.
+    #[inline(never)]
+    fn room_for_private(
+        &mut self,
+        id: JobId,
+        version: u32,
+        engine: EngineId,
+        added: u64,
+        effects: &mut Effects,
+    ) -> Result<(Plan, u64), Begun> {
+        let job = self.state.job(id);
+        let (stream, rebuilt) = (job.stream, job.rebuilt_on);
+        let context = self.state.context_for(job);
+        let copy = if rebuilt == Some(engine) { 0 } else { context };
+        let mut bytes = self.state.kv_bytes(added + u64::from(copy));
+        if !self.room_for_copy(id, engine, bytes, effects) {
+            if self.state.lanes_busy > 0 {
+                return Err(Begun::NotYet);
+            }
+            // Not even with nothing else there: its own rebuilt context is in the way.
+            self.state.drop_rebuilt(id);
+            bytes = self.state.kv_bytes(added + u64::from(context));
+            if !self.state.can_begin(id, engine)
+                || !self.state.make_room(engine, stream, bytes, effects)
+            {
+                return Err(Begun::Refused(Reason::NeverFits));
+            }
+        }
+        Ok((self.private_plan(id, version, engine, context), bytes))
     }
 
     /// How a context that is this request's alone becomes usable (reuse off).
@@ -413,7 +447,11 @@ impl Dispatcher<'_> {
         missing: u64,
         now: Instant,
     ) -> Plan {
-        let (mut plan, _) = self.state.plan(stream, version, engine);
+        let mut plan = if missing == 0 {
+            Plan::default()
+        } else {
+            self.state.plan(stream, version, engine).0
+        };
         if plan.import > 0 {
             self.state.resident_mut(EngineId(plan.source), stream).pins += 1;
             plan.source_pinned = true;
@@ -430,10 +468,13 @@ impl Dispatcher<'_> {
         plan
     }
 
-    fn bind(&mut self, id: JobId, version: u32, effects: &mut Effects) {
+    /// Binds a request, unless it is bound, to a version of so many tokens.
+    #[inline]
+    fn bind(&mut self, id: JobId, version: u32, context: u32, effects: &mut Effects) {
         let job = self.state.job_mut(id);
         if job.version == UNBOUND {
             job.version = version;
+            job.context = context;
             effects.push(Effect::Bind {
                 stream: job.stream,
                 index: job.index,
@@ -452,6 +493,7 @@ enum Begun {
 
 impl State<'_> {
     /// Whether the modes let a part take a lane now.
+    #[inline]
     pub(crate) fn may_hold(&self, item: Item) -> bool {
         let modes = &self.world.modes;
         let job = self.job(item.job);
@@ -468,12 +510,14 @@ impl State<'_> {
     }
 
     /// Whether an engine could hold a bound part with nothing else there, and have its version.
+    #[inline]
     fn can_begin(&self, id: JobId, engine: EngineId) -> bool {
         self.bytes_needed(id) <= self.world.engines[engine.0 as usize].kv_budget
             && (self.rebuilders & (1 << engine.0) != 0 || self.can_prepare(id, engine))
     }
 
     /// Whether an engine that cannot rebuild a context can have a bound part's version.
+    #[inline(never)]
     fn can_prepare(&self, id: JobId, engine: EngineId) -> bool {
         let job = self.job(id);
         let version = match job.class {
@@ -491,12 +535,17 @@ impl State<'_> {
         }
     }
 
-    /// Whether a request on this version exceeds the model's longest context.
-    pub(super) fn too_long(&self, job: &Job, version: u32) -> bool {
-        let tokens = self.context_tokens(job.stream, version)
-            + u64::from(job.prompt)
-            + u64::from(job.max_output);
-        tokens > self.world.model.max_context_tokens.into()
+    /// Whether a request exceeds the model's longest context.
+    #[inline]
+    pub(super) fn too_long(&self, job: &Job) -> bool {
+        self.tokens_needed(job) > self.world.model.max_context_tokens.into()
+    }
+
+    /// Tokens of a request with all that it reads and adds.
+    #[inline]
+    pub(super) fn tokens_needed(&self, job: &Job) -> u64 {
+        let own = u64::from(job.prompt) + u64::from(job.max_output);
+        u64::from(self.context_for(job)) + own
     }
 
     pub(super) fn anything_runs(&self) -> bool {
@@ -505,25 +554,25 @@ impl State<'_> {
 
     /// Whether a part's next stage waits for another stage of its request.
     fn awaits_stage(&self, item: Item) -> bool {
-        match self.next_step(item.job, item.part) {
-            Some((Step::Stage(position), _)) => {
-                let job = self.job(item.job);
-                self.graph(item.job).after[position as usize] & !job.done != 0
-                    && job.class != Class::Join
-            }
+        let job = self.job(item.job);
+        match self.next_step(job, item.part) {
+            Some((Step::Stage(position), _)) => self.stage_waits(job, position),
             _ => false,
         }
     }
 
+    /// Whether a stage of a job waits for another.
+    #[inline]
+    pub(super) fn stage_waits(&self, job: &Job, position: u8) -> bool {
+        self.graph_of(job).after[position as usize] & !job.done != 0 && job.class != Class::Join
+    }
+
     /// KV bytes that a bound part needs on its engine, if nothing of its stream were there.
+    #[inline]
     fn bytes_needed(&self, id: JobId) -> u64 {
         let job = self.job(id);
         let tokens = match job.class {
-            Class::Query => {
-                self.context_tokens(job.stream, self.version_for(job))
-                    + u64::from(job.prompt)
-                    + u64::from(job.max_output)
-            }
+            Class::Query => self.tokens_needed(job),
             Class::Frame | Class::Join => {
                 self.context_tokens(job.stream, job.version - 1) + u64::from(job.tokens)
             }

@@ -56,8 +56,9 @@ pub(crate) struct Job {
     pub(crate) lane: LaneId,
     pub(crate) plan: Plan,
     pub(crate) preparation: Preparation,
-    /// Once it has started: tokens of its version, and its expected service on its lane.
+    /// Query: tokens of its version, once bound.
     pub(crate) context: u32,
+    /// Once it has started: its expected service on its lane.
     pub(crate) service: Service,
     /// KV bytes held for it alone on its lane's engine.
     pub(crate) private_bytes: u64,
@@ -185,6 +186,11 @@ pub(crate) struct LaneState {
 
 impl LaneState {
     #[inline]
+    pub(crate) fn queue(&self, query: bool) -> &VecDeque<Item> {
+        if query { &self.queries } else { &self.frames }
+    }
+
+    #[inline]
     pub(crate) fn queue_mut(&mut self, query: bool) -> &mut VecDeque<Item> {
         if query {
             &mut self.queries
@@ -304,6 +310,7 @@ impl State<'_> {
     }
 
     /// A slot for a job.
+    #[inline]
     pub(crate) fn insert(&mut self, job: Job) -> JobId {
         if let Some(id) = self.free_jobs.pop() {
             self.jobs[id.0 as usize] = job;

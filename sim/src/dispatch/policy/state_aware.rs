@@ -25,11 +25,11 @@ impl StateAware {
         if self.terms == Terms::W {
             return wait;
         }
-        let (prepare, alone) = view.state.bound_time(request.0, lane);
-        let prepared = wait.saturating_add(prepare);
+        let quote = view.state.quote(request.0, lane);
+        let prepared = wait.saturating_add(quote.prepare);
         match self.terms {
             Terms::W | Terms::Wp => prepared,
-            Terms::Wps => prepared.saturating_add(alone),
+            Terms::Wps => prepared.saturating_add(quote.service.alone),
         }
     }
 }
@@ -45,10 +45,22 @@ impl Policy for StateAware {
         // Co-running never makes a score smaller, so a lane whose bound does not beat the best so far
         // needs no look at what runs beside it. The likely winner goes first.
         let bound = |lane: LaneId| (self.score(view, request, lane), lane);
-        let Some(first) = view.answer_lanes().map(bound).min() else {
+        let mut least = [(u64::MAX, LaneId(u8::MAX)); 2];
+        for bound in view.answer_lanes().map(bound) {
+            if bound < least[0] {
+                least = [bound, least[0]];
+            } else if bound < least[1] {
+                least[1] = bound;
+            }
+        }
+        let [first, second] = least;
+        if view.answer_lanes().next().is_none() {
             return Decision::Wait;
-        };
+        }
         let mut best = (full_score(view, request, first.1), first.1);
+        if best < second {
+            return Decision::Place(first.1);
+        }
         for lane in view.answer_lanes() {
             if lane != first.1 && bound(lane) < best {
                 best = best.min((full_score(view, request, lane), lane));
