@@ -122,20 +122,20 @@ impl StreamState {
         self.pending_frames = 0;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn item(&self, version: u32) -> &ContextItem {
         &self.items[(version - self.base) as usize]
     }
 
     /// Tokens of the context at `version`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tokens(&self, version: u32, keep: Keep) -> u64 {
         let item = self.item(version);
         self.span(item.low, item.total, keep)
     }
 
     /// Tokens from `low` (exclusive) to a running total, sinks and system prompt included.
-    #[inline]
+    #[inline(always)]
     fn span(&self, low: u32, total: u64, keep: Keep) -> u64 {
         if low == 0 {
             return total;
@@ -224,13 +224,15 @@ impl StreamState {
 
     /// Whether a resident holds all of `version`, seen at a glance; a resident may also hold all that
     /// counts of a version without it, which [`Self::missing`] finds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn covers(&self, resident: &Resident, version: u32) -> bool {
-        resident.present && resident.version >= version && resident.low <= self.item(version).low
+        resident.present
+            && resident.version >= version
+            && (resident.low == 0 || resident.low <= self.item(version).low)
     }
 
     /// Tokens of `version` that a resident lacks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn missing(&self, resident: &Resident, version: u32, keep: Keep) -> u64 {
         if self.covers(resident, version) {
             return 0;
@@ -283,14 +285,14 @@ impl StreamState {
 
 impl State<'_> {
     /// Tokens of a stream's context at a version.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn context_tokens(&self, stream: StreamId, version: u32) -> u64 {
         self.stream(stream).tokens(version, self.world.keep)
     }
 
     /// The cheapest allowed way to make `version` usable on `engine`, by the policy's estimates, with
     /// its expected time in ns.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn plan(&self, stream: StreamId, version: u32, engine: EngineId) -> (Plan, u64) {
         let resident = self.resident(engine, stream);
         if self.stream(stream).covers(resident, version) {
@@ -375,7 +377,7 @@ impl State<'_> {
     }
 
     /// Whether `bytes` more fit the budget of an engine, and that of the SoC.
-    #[inline]
+    #[inline(always)]
     fn fits(&self, engine: EngineId, bytes: u64) -> (bool, bool) {
         let e = engine.0 as usize;
         (
@@ -386,7 +388,7 @@ impl State<'_> {
 
     /// Makes room for `bytes` more on `engine` by evicting what nobody uses, least recently used
     /// first, other than `stream`'s. Evicts nothing unless that is enough.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn make_room(
         &mut self,
         engine: EngineId,
@@ -502,7 +504,7 @@ impl State<'_> {
     }
 
     /// Counts bytes in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give_kv(&mut self, engine: EngineId, bytes: u64) {
         self.kv_used[engine.0 as usize] += bytes;
         self.kv_total += bytes;
@@ -515,7 +517,7 @@ impl State<'_> {
     }
 
     /// Counts bytes out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_kv(&mut self, engine: EngineId, bytes: u64) {
         debug_assert!(
             self.kv_used[engine.0 as usize] >= bytes,
@@ -554,7 +556,7 @@ impl State<'_> {
     }
 
     /// Drops one pin; the last one lets a window slide.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unpin(&mut self, engine: EngineId, stream: StreamId, now: Instant) {
         let keep = self.world.keep;
         let dead = self.is_dead(engine);

@@ -167,8 +167,8 @@ pub struct Estimate {
 /// What the policy was last told of a request on a lane: placing it there need not ask again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quote {
-    pub(crate) job: u32,
-    pub(crate) at: Instant,
+    job: u32,
+    at: Instant,
     /// Preparation, ns.
     pub(crate) prepare: u64,
     /// Of an ingest only the time alone.
@@ -231,6 +231,7 @@ impl State<'_> {
     }
 
     /// Expected time of a stage on a lane alone, ns.
+    #[inline(never)]
     pub(crate) fn stage_time(&self, job: JobId, stage: StageId, lane: LaneId) -> u64 {
         let job = self.job(job);
         let (n, context) = match self.world.stages[stage.0 as usize].kind {
@@ -247,7 +248,7 @@ impl State<'_> {
     }
 
     /// A request's service on an engine, by its sizes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn service(
         &self,
         engine: EngineId,
@@ -308,7 +309,7 @@ impl State<'_> {
     }
 
     /// The version that a request reads, or would read if it started now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn version_for(&self, job: &Job) -> u32 {
         if job.version == UNBOUND {
             self.stream(job.stream).published
@@ -318,7 +319,7 @@ impl State<'_> {
     }
 
     /// Tokens of that version.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn context_for(&self, job: &Job) -> u32 {
         if job.version == UNBOUND {
             self.context_tokens(job.stream, self.stream(job.stream).published) as u32
@@ -328,7 +329,7 @@ impl State<'_> {
     }
 
     /// Time until `lane` has ended what precedes a new item, ns.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wait(&self, lane: LaneId, now: Instant, query: bool) -> u64 {
         let lane = self.lane(lane);
         let held = if lane.held.is_some() {
@@ -344,16 +345,18 @@ impl State<'_> {
     }
 
     /// Expected preparation and service of a request (or ingest) on a lane, alone.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn quote(&self, id: JobId, lane: LaneId) -> Quote {
-        let quote = self.quotes[lane.0 as usize].get();
-        if quote.job == id.0 && quote.at == self.now {
-            return quote;
+        let quote = &self.quotes[lane.0 as usize];
+        let known = quote.get();
+        if known.job != id.0 || known.at != self.now {
+            self.quote_anew(id, lane);
         }
-        self.quote_anew(id, lane)
+        quote.get()
     }
 
-    fn quote_anew(&self, id: JobId, lane: LaneId) -> Quote {
+    #[inline(never)]
+    fn quote_anew(&self, id: JobId, lane: LaneId) {
         let job = self.job(id);
         let engine = self.world.engine_of(lane);
         let (prepare, service) = match job.class {
@@ -372,17 +375,15 @@ impl State<'_> {
                 (self.plan(job.stream, job.version - 1, engine).1, service)
             }
         };
-        let quote = Quote {
+        self.quotes[lane.0 as usize].set(Quote {
             job: id.0,
             at: self.now,
             prepare,
             service,
-        };
-        self.quotes[lane.0 as usize].set(quote);
-        quote
+        });
     }
 
-    #[inline]
+    #[inline(always)]
     fn preparation_time(&self, job: &Job, engine: EngineId) -> u64 {
         let version = self.version_for(job);
         if self.world.modes.context_reuse {
@@ -405,6 +406,7 @@ impl State<'_> {
     }
 
     /// Expected time of prefilling a whole version again, its frames encoded again where needed, ns.
+    #[inline(never)]
     fn rebuild_anew(&self, stream: StreamId, version: u32, engine: EngineId) -> u64 {
         let tokens = self.context_tokens(stream, version);
         let frames = self.frames_among(stream, version, tokens);
@@ -449,24 +451,22 @@ impl State<'_> {
             .find(|stage| self.world.stages[stage.0 as usize].kind == StageKind::Encode)
     }
 
-    /// The load that a stage is believed to put on the memory.
-    pub(crate) fn believed_load(
+    /// The memory intensity that a stage is believed to have.
+    pub(crate) fn believed_mu(
         &self,
         engine: EngineId,
         stage: StageId,
         n: f64,
         context: f64,
-    ) -> Load {
-        let mu = self
-            .believed_at(engine, stage, n, context)
+    ) -> f64 {
+        self.believed_at(engine, stage, n, context)
             .map_or(0.0, |at| {
                 intensity(at, self.world.engines[engine.0 as usize].port_bytes_per_s)
-            });
-        Load { engine, mu }
+            })
     }
 
     /// Everything that the state-aware score adds up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn estimate(&self, id: JobId, lane: LaneId, now: Instant) -> Estimate {
         let quote = self.quote(id, lane);
         let (prepare, alone) = (quote.prepare, quote.service.alone);
@@ -481,7 +481,9 @@ impl State<'_> {
         if self.world.contention_off || self.lanes_busy == 0 {
             return estimate;
         }
-        if self.lanes.len() <= FEW_LANES {
+        if self.lanes.len() <= 2 {
+            self.beside::<2>(lane, &quote.service, estimate, now)
+        } else if self.lanes.len() <= FEW_LANES {
             self.beside::<FEW_LANES>(lane, &quote.service, estimate, now)
         } else {
             self.beside::<LANES_MAX>(lane, &quote.service, estimate, now)
@@ -566,6 +568,7 @@ impl State<'_> {
     }
 
     /// Expected time of an item on a lane, ns.
+    #[inline(always)]
     pub(crate) fn item_time(&self, job: JobId, part: Part, lane: LaneId) -> u64 {
         match part {
             Part::Free(position) => {
@@ -599,6 +602,7 @@ impl State<'_> {
     }
 
     /// An item with its expected time on `lane`.
+    #[inline(always)]
     pub(crate) fn item(&self, job: JobId, part: Part, lane: LaneId) -> Item {
         Item {
             job,

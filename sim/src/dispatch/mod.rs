@@ -37,7 +37,9 @@ use crate::contention::Load;
 use crate::spec::model::StageKind;
 use crate::spec::scenario::Binding;
 use crate::time::Instant;
-use crate::world::{ENGINES_MAX, EngineId, Graph, LaneId, STAGES_MAX, StageId, StreamId, World};
+use crate::world::{
+    ENGINES_MAX, EngineId, Graph, Lane, LaneId, STAGES_MAX, StageId, StreamId, World,
+};
 
 /// Versions after which a windowed context's old items are looked at for pruning.
 const PRUNE_EVERY: usize = 1024;
@@ -82,7 +84,8 @@ impl<'w> Dispatcher<'w> {
 
     /// A scheduler with a policy that the caller wrote.
     pub fn with_policy(world: &'w World, policy: Box<dyn Policy>) -> Self {
-        let lane = LaneState {
+        let lane = |of: &Lane| LaneState {
+            engine: of.engine,
             queries: VecDeque::with_capacity(64),
             frames: VecDeque::with_capacity(64),
             held: None,
@@ -90,13 +93,11 @@ impl<'w> Dispatcher<'w> {
             step: Step::Blocked,
             stage: StageId(0),
             running: false,
+            groups: 0,
             expected_end: Instant::ZERO,
             backlog_queries: 0,
             backlog: 0,
-            load: Load {
-                engine: EngineId(0),
-                mu: 0.0,
-            },
+            load: Load::NONE,
             failed: false,
         };
         let streams = world.streams.len();
@@ -104,7 +105,7 @@ impl<'w> Dispatcher<'w> {
             world,
             jobs: Vec::with_capacity(64),
             free_jobs: Vec::with_capacity(64),
-            lanes: vec![lane; world.lanes.len()],
+            lanes: world.lanes.iter().map(lane).collect(),
             streams: vec![StreamState::default(); streams],
             residents: vec![Resident::default(); streams * world.engines.len()],
             kv_used: [0; ENGINES_MAX],
@@ -282,16 +283,11 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// Places every free stage whose predecessors have ended.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, id: JobId, now: Instant) {
-        let world = self.state.world;
-        let graph = self.state.graph(id);
-        let nothing = match self.state.job(id).class {
-            Class::Query => false,
-            Class::Frame => !world.modes.context_reuse && !world.modes.embedding_cache,
-            Class::Join => true,
-        };
-        if !nothing && graph.stages.len() > 1 + usize::from(graph.bound_at != graph.bound_end) {
+        let job = self.state.job(id);
+        let graph = self.state.graph_of(job);
+        if graph.free & !job.issued != 0 {
             self.issue_free(id, graph, now);
         }
     }
@@ -299,6 +295,15 @@ impl<'w> Dispatcher<'w> {
     /// Apart from [`Self::issue`], which most models end at: their queries have no free stage.
     #[inline(never)]
     fn issue_free(&mut self, id: JobId, graph: &Graph, now: Instant) {
+        let modes = &self.state.world.modes;
+        let nothing = match self.state.job(id).class {
+            Class::Query => false,
+            Class::Frame => !modes.context_reuse && !modes.embedding_cache,
+            Class::Join => true,
+        };
+        if nothing {
+            return;
+        }
         for position in 0..graph.stages.len() as u8 {
             let job = self.state.job(id);
             let bit = 1u32 << position;
@@ -334,13 +339,15 @@ impl<'w> Dispatcher<'w> {
         self.make_ready(id, now, effects);
     }
 
+    #[inline(always)]
     fn make_ready(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
         let job = self.state.job(id);
-        let reason = if self.state.too_long(job) {
+        let tokens = self.state.tokens_needed(job);
+        let reason = if tokens > self.state.world.model.max_context_tokens.into() {
             Some(Reason::ContextTooLong)
         } else if self.state.answer_lanes == 0 {
             Some(Reason::EngineFailed)
-        } else if !self.ever_fits(self.state.answer_lanes, self.state.tokens_needed(job)) {
+        } else if !self.ever_fits(self.state.answer_lanes, tokens) {
             Some(Reason::NeverFits)
         } else {
             None
@@ -355,6 +362,7 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// The lane that rebuilds a request's context for it alone, if one does and has not yet.
+    #[inline(always)]
     fn rebuild_lane(&self, id: JobId) -> Option<LaneId> {
         let world = self.state.world;
         let lane = self.state.rebuild_lane?;
@@ -365,6 +373,7 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// Offers a request to the policy.
+    #[inline(always)]
     fn offer(&mut self, id: JobId, now: Instant) {
         let stream = self.state.job(id).stream;
         self.state.stream_mut(stream).ready_answers += 1;
@@ -385,6 +394,7 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// Whether a context of `tokens` fits an empty engine behind one of `lanes`.
+    #[inline(always)]
     fn ever_fits(&self, lanes: u16, tokens: u64) -> bool {
         let bytes = self.state.kv_bytes(tokens);
         if bytes <= self.state.fits_everywhere {
@@ -412,6 +422,7 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// Asks the policy about every ready request, in order of rank.
+    #[inline(always)]
     fn place_ready(&mut self, now: Instant, effects: &mut Effects) {
         if self.state.ready.is_empty() {
             return;
@@ -552,22 +563,10 @@ fn with(mask: u16, lane: LaneId) -> u16 {
 }
 
 impl Graph {
-    /// The stages that run on the lane that holds the job, as bits of positions.
-    #[inline]
-    pub(crate) fn bound_mask(&self) -> u32 {
-        (1 << self.bound_at) | (1 << self.bound_end)
-    }
-
-    /// All stages, as bits of positions.
-    #[inline]
-    pub(crate) fn all(&self) -> u32 {
-        u32::MAX >> (u32::BITS - self.stages.len() as u32)
-    }
-
     /// Whether the stage at `position` runs on the lane that holds the job.
     #[inline]
     pub(crate) fn is_bound(&self, position: u8) -> bool {
-        position == self.bound_at || position == self.bound_end
+        self.bound & (1 << position) != 0
     }
 }
 
@@ -579,7 +578,7 @@ impl<'w> State<'w> {
     }
 
     /// As [`Self::graph`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn graph_of(&self, job: &Job) -> &'w Graph {
         match job.class {
             Class::Query => &self.world.query_graph,

@@ -19,7 +19,7 @@ impl Dispatcher<'_> {
         let Some((step, stage)) = self.state.next_step(job, held.part) else {
             return self.end_part(lane, held, now, effects);
         };
-        let engine = world.engine_of(lane);
+        let engine = self.state.lane(lane).engine;
         let groups = world.exclusive[engine.0 as usize][stage.0 as usize];
         if groups & self.state.exclusive_running != 0
             || self.state.serial && self.state.anything_runs()
@@ -32,40 +32,19 @@ impl Dispatcher<'_> {
             }
             self.check_version(job, position, engine);
         }
-        let kind = world.stages[stage.0 as usize].kind;
-        let task = self.state.task(job, step, stage, kind, engine);
-        let load = self.load(job, kind, engine, &task);
+        let (task, mu) = self.state.task(job, step, stage, engine);
         self.state.exclusive_running |= groups;
         let state = self.state.lane_mut(lane);
         state.step = step;
         state.stage = stage;
         state.running = true;
-        state.load = load;
+        state.groups = groups;
+        state.load = Load { engine, mu };
         effects.push(Effect::Start { lane, task });
     }
 
-    /// The load that a task is believed to put on the memory.
-    #[inline]
-    fn load(&self, job: &Job, kind: StageKind, engine: EngineId, task: &Task) -> Load {
-        let n = match kind {
-            StageKind::QueryPrefill => {
-                let mu = job.service.prefill_mu;
-                return Load { engine, mu };
-            }
-            StageKind::Decode => {
-                let mu = job.service.decode_mu;
-                return Load { engine, mu };
-            }
-            StageKind::Encode => self.state.megapixels(task.stream),
-            StageKind::Import => self.state.kv_bytes(task.size.into()) as f64,
-            _ => f64::from(task.size),
-        };
-        self.state
-            .believed_load(engine, task.stage, n, task.context.into())
-    }
-
     /// INV-5: a request's stages read exactly the version that it is bound to.
-    #[inline]
+    #[inline(always)]
     fn check_version(&self, job: &Job, position: u8, engine: EngineId) {
         if job.class != Class::Query
             || position != self.state.world.query_graph.bound_at
@@ -93,9 +72,8 @@ impl Dispatcher<'_> {
         tokens: u32,
         effects: &mut Effects,
     ) {
-        let engine = self.state.world.engine_of(lane);
         let state = self.state.lane_mut(lane);
-        let (step, stage) = (state.step, state.stage);
+        let (engine, step, groups) = (state.engine, state.step, state.groups);
         let Some(held) = state.held.filter(|_| state.running) else {
             debug_assert!(
                 false,
@@ -106,8 +84,7 @@ impl Dispatcher<'_> {
         };
         state.running = false;
         state.step = Step::Blocked;
-        self.state.exclusive_running &=
-            !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
+        self.state.exclusive_running &= !groups;
         let id = held.job;
         match step {
             Step::Blocked => {}
@@ -158,6 +135,7 @@ impl Dispatcher<'_> {
         self.state.settle(engine, stream, version, now);
     }
 
+    #[inline(always)]
     fn end_stage(&mut self, id: JobId, part: Part, position: u8, tokens: u32, now: Instant) {
         let graph = self.state.graph(id);
         let job = self.state.job_mut(id);
@@ -178,6 +156,7 @@ impl Dispatcher<'_> {
     }
 
     /// The part that holds a lane leaves it to the one that it had paused, if any.
+    #[inline(always)]
     pub(super) fn let_go(&mut self, lane: LaneId) {
         let state = self.state.lane_mut(lane);
         state.held = state.paused.take();
@@ -192,7 +171,7 @@ impl Dispatcher<'_> {
         self.let_go(lane);
         self.part_ended = true;
         let id = held.job;
-        let engine = self.state.world.engine_of(lane);
+        let engine = self.state.lane(lane).engine;
         match held.part {
             Part::Free(_) => {
                 self.issue(id, now);
@@ -231,6 +210,7 @@ impl Dispatcher<'_> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn release_answer(&mut self, id: JobId, engine: EngineId, now: Instant) {
         let job = self.state.job_mut(id);
         let stream = job.stream;
@@ -248,6 +228,7 @@ impl Dispatcher<'_> {
         self.state.answers_running -= 1;
     }
 
+    #[inline(always)]
     fn complete(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
         let world = self.state.world;
         let job = self.state.job(id);
@@ -282,7 +263,7 @@ impl Dispatcher<'_> {
 
 impl State<'_> {
     /// The next step of a part and its stage; `None`: the part is over.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_step(&self, job: &Job, part: Part) -> Option<(Step, StageId)> {
         let graph = self.graph_of(job);
         if let Part::Free(position) = part {
@@ -299,7 +280,7 @@ impl State<'_> {
         let left = if part == Part::Rebuild {
             0
         } else {
-            graph.bound_mask() & !job.done
+            graph.bound & !job.done
         };
         (left != 0).then(|| {
             let position = left.trailing_zeros() as u8;
@@ -325,34 +306,24 @@ impl State<'_> {
     }
 
     /// Whether every stage of a query has ended.
+    #[inline(always)]
     fn job_ends(&self, id: JobId) -> bool {
         let job = self.job(id);
-        job.class == Class::Query && self.world.query_graph.all() & !job.done == 0
+        let graph = &self.world.query_graph;
+        job.class == Class::Query && (graph.bound | graph.free) & !job.done == 0
     }
 
-    #[inline]
-    fn task(
-        &self,
-        job: &Job,
-        step: Step,
-        stage: StageId,
-        kind: StageKind,
-        engine: EngineId,
-    ) -> Task {
-        let (size, context) = match step {
-            Step::Encode => (job.plan.encode, 0),
-            Step::Import => (job.plan.import, 0),
-            Step::Reconstruct => (job.plan.rebuild, job.plan.context),
-            Step::Stage(_) | Step::Blocked => {
-                let before = |version| self.context_tokens(job.stream, version) as u32;
-                match kind {
-                    StageKind::Project => (job.tokens, 0),
-                    StageKind::Ingest => (job.tokens, before(job.version - 1)),
-                    StageKind::QueryPrefill => (job.prompt, job.context),
-                    StageKind::Decode => (job.max_output - 1, job.context + job.prompt),
-                    _ => (1, 0),
-                }
-            }
+    /// The task of a step, and the memory intensity that it is believed to have.
+    #[inline(always)]
+    fn task(&self, job: &Job, step: Step, stage: StageId, engine: EngineId) -> (Task, f64) {
+        let (size, context, mu) = match self.world.stages[stage.0 as usize].kind {
+            StageKind::QueryPrefill => (job.prompt, job.context, job.service.prefill_mu),
+            StageKind::Decode => (
+                job.max_output - 1,
+                job.context + job.prompt,
+                job.service.decode_mu,
+            ),
+            kind => self.other_task(job, step, stage, kind, engine),
         };
         let source = if step == Step::Import {
             EngineId(job.plan.source)
@@ -364,7 +335,7 @@ impl State<'_> {
         } else {
             job.version
         };
-        Task {
+        let task = Task {
             stage,
             ticket: job.ticket,
             stream: job.stream,
@@ -372,6 +343,39 @@ impl State<'_> {
             context,
             version,
             source,
-        }
+        };
+        (task, mu)
+    }
+
+    /// Size, context and believed memory intensity of a task that is no prefill of a query or decode.
+    #[inline(never)]
+    fn other_task(
+        &self,
+        job: &Job,
+        step: Step,
+        stage: StageId,
+        kind: StageKind,
+        engine: EngineId,
+    ) -> (u32, u32, f64) {
+        let (size, context) = match step {
+            Step::Encode => (job.plan.encode, 0),
+            Step::Import => (job.plan.import, 0),
+            Step::Reconstruct => (job.plan.rebuild, job.plan.context),
+            Step::Stage(_) | Step::Blocked => match kind {
+                StageKind::Project => (job.tokens, 0),
+                StageKind::Ingest => {
+                    let before = self.context_tokens(job.stream, job.version - 1);
+                    (job.tokens, before as u32)
+                }
+                _ => (1, 0),
+            },
+        };
+        let n = match kind {
+            StageKind::Encode => self.megapixels(job.stream),
+            StageKind::Import => self.kv_bytes(size.into()) as f64,
+            _ => f64::from(size),
+        };
+        let mu = self.believed_mu(engine, stage, n, context.into());
+        (size, context, mu)
     }
 }

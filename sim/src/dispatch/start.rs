@@ -99,7 +99,7 @@ impl Dispatcher<'_> {
         false
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn dequeue(&mut self, lane: LaneId, item: Item, at: usize) {
         let state = self.state.lane_mut(lane);
         let queue = state.queue_mut(item.query);
@@ -167,6 +167,7 @@ impl Dispatcher<'_> {
     }
 
     /// Reserves what a part needs. A version is bound here at the latest.
+    #[inline(always)]
     fn begin(&mut self, lane: LaneId, item: Item, now: Instant, effects: &mut Effects) -> Begun {
         let world = self.state.world;
         let id = item.job;
@@ -236,7 +237,7 @@ impl Dispatcher<'_> {
 
     /// Makes room for a version that a part reads and for what the part adds, in tokens; says how much
     /// of the version is missing then.
-    #[inline]
+    #[inline(always)]
     fn room_for(
         &mut self,
         engine: EngineId,
@@ -307,6 +308,7 @@ impl Dispatcher<'_> {
         self.state.make_room(engine, stream, bytes, effects)
     }
 
+    #[inline(always)]
     fn begin_answer(
         &mut self,
         lane: LaneId,
@@ -338,11 +340,12 @@ impl Dispatcher<'_> {
         self.state.give_kv(engine, private);
         self.bind(id, version, context, effects);
         let service = self.state.service(engine, prompt, predicted, context);
-        let read = self.state.stream(stream);
+        let state = &mut self.state;
+        let read = &mut state.streams[stream.0 as usize];
+        read.ready_answers -= 1;
+        read.answering += 1;
         let item = read.item(version);
-        let newest_frame = item.newest_frame;
-        let behind = read.frames.saturating_sub(item.frames);
-        let job = self.state.job_mut(id);
+        let job = &mut state.jobs[id.0 as usize];
         // A context rebuilt on the ingesting lane was reconstructed, wherever it is copied to.
         job.preparation = if job.rebuilt_on.is_some() {
             Preparation::Reconstruct
@@ -353,12 +356,9 @@ impl Dispatcher<'_> {
         job.lane = lane;
         job.private_bytes = private;
         job.started = now;
-        job.newest_frame = newest_frame;
-        job.frames_behind = behind;
+        job.newest_frame = item.newest_frame;
+        job.frames_behind = read.frames.saturating_sub(item.frames);
         job.service = service;
-        let streams = self.state.stream_mut(stream);
-        streams.ready_answers -= 1;
-        streams.answering += 1;
         self.state.answers_running += 1;
         Begun::Yes
     }
@@ -439,6 +439,7 @@ impl Dispatcher<'_> {
     }
 
     /// Pins what a part reads, and counts what it will add.
+    #[inline(always)]
     fn reserve(
         &mut self,
         stream: StreamId,
@@ -469,7 +470,7 @@ impl Dispatcher<'_> {
     }
 
     /// Binds a request, unless it is bound, to a version of so many tokens.
-    #[inline]
+    #[inline(always)]
     fn bind(&mut self, id: JobId, version: u32, context: u32, effects: &mut Effects) {
         let job = self.state.job_mut(id);
         if job.version == UNBOUND {
@@ -493,7 +494,7 @@ enum Begun {
 
 impl State<'_> {
     /// Whether the modes let a part take a lane now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn may_hold(&self, item: Item) -> bool {
         let modes = &self.world.modes;
         let job = self.job(item.job);
@@ -510,7 +511,7 @@ impl State<'_> {
     }
 
     /// Whether an engine could hold a bound part with nothing else there, and have its version.
-    #[inline]
+    #[inline(always)]
     fn can_begin(&self, id: JobId, engine: EngineId) -> bool {
         self.bytes_needed(id) <= self.world.engines[engine.0 as usize].kv_budget
             && (self.rebuilders & (1 << engine.0) != 0 || self.can_prepare(id, engine))
@@ -542,7 +543,7 @@ impl State<'_> {
     }
 
     /// Tokens of a request with all that it reads and adds.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tokens_needed(&self, job: &Job) -> u64 {
         let own = u64::from(job.prompt) + u64::from(job.max_output);
         u64::from(self.context_for(job)) + own
@@ -562,13 +563,13 @@ impl State<'_> {
     }
 
     /// Whether a stage of a job waits for another.
-    #[inline]
+    #[inline(always)]
     pub(super) fn stage_waits(&self, job: &Job, position: u8) -> bool {
         self.graph_of(job).after[position as usize] & !job.done != 0 && job.class != Class::Join
     }
 
     /// KV bytes that a bound part needs on its engine, if nothing of its stream were there.
-    #[inline]
+    #[inline(always)]
     fn bytes_needed(&self, id: JobId) -> u64 {
         let job = self.job(id);
         let tokens = match job.class {

@@ -162,6 +162,7 @@ pub(crate) enum Step {
 /// A lane.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneState {
+    pub(crate) engine: EngineId,
     /// Parts that wait for it. Queries' go first, in order of placement; frames' in order of the frames'
     /// arrival, so that no newer frame overtakes an older one's ingest.
     pub(crate) queries: VecDeque<Item>,
@@ -174,6 +175,8 @@ pub(crate) struct LaneState {
     /// Stage that runs, for exclusion and contention; meaningful while `running`.
     pub(crate) stage: StageId,
     pub(crate) running: bool,
+    /// Exclusion groups of that stage.
+    pub(crate) groups: u32,
     /// Expected end of the part that holds the lane.
     pub(crate) expected_end: Instant,
     /// Expected time of the queued items: queries, and everything.
@@ -322,6 +325,7 @@ impl State<'_> {
     }
 
     /// Gives a job's slot back.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, id: JobId) {
         let job = self.job_mut(id);
         debug_assert!(!job.free, "job {} ended twice", id.0);

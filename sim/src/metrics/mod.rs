@@ -181,6 +181,7 @@ impl<'w> Metrics<'w> {
         busy.max().unwrap_or(0)
     }
 
+    #[inline(always)]
     fn lane_starts(&mut self, now: Instant, lane: usize, stage: u8) {
         self.since[lane] = now;
         self.stage[lane] = stage;
@@ -192,6 +193,7 @@ impl<'w> Metrics<'w> {
     }
 
     /// Counts a lane's busy time, and of the traffic and energy the share after the warm-up.
+    #[inline(always)]
     fn lane_stops(&mut self, now: Instant, lane: usize, bytes: u64, nanojoules: u64) {
         let since = std::mem::replace(&mut self.since[lane], Instant::NEVER);
         let busy = now.saturating_since(since.max(self.world.warm_up)).0;

@@ -52,6 +52,8 @@ pub struct Soc<'w> {
     /// The lanes; meaningful where `active` has their bit.
     lanes: Vec<Running>,
     active: u16,
+    /// Ids of what the first lanes play; 0 where idle.
+    ids: [u64; FEW],
     now: Instant,
     rates_stale: bool,
     /// The lane that ends first, and when; at most as late as any.
@@ -88,6 +90,7 @@ impl<'w> Soc<'w> {
             free: Vec::with_capacity(64),
             lanes: vec![idle; world.lanes.len()],
             active: 0,
+            ids: [0; FEW],
             now: Instant::ZERO,
             rates_stale: false,
             first: (Instant::NEVER, LaneId(0)),
@@ -103,6 +106,7 @@ impl<'w> Soc<'w> {
         self.truths.clear();
         self.free.clear();
         self.active = 0;
+        self.ids = [0; FEW];
         self.now = Instant::ZERO;
         self.rates_stale = false;
         self.first = (Instant::NEVER, LaneId(0));
@@ -169,6 +173,9 @@ impl<'w> Soc<'w> {
 
     fn finish(&mut self, lane: LaneId) -> Input {
         self.active &= !(1 << lane.0);
+        if let Some(id) = self.ids.get_mut(lane.0 as usize) {
+            *id = 0;
+        }
         self.rates_stale = true;
         self.first = self.first_end();
         let running = &self.lanes[lane.0 as usize];
@@ -215,39 +222,33 @@ impl<'w> Soc<'w> {
             lane.0
         );
         self.active |= 1 << lane.0;
-        self.lanes[lane.0 as usize] = Running {
-            left: if played.noisy {
-                noisy_ns(world, played, task.stage, truth.noise)
-            } else {
-                played.alone_ns
-            },
-            updated: now,
-            slowdown: 0.0,
-            end: Instant::NEVER,
-            started: now,
-            tokens,
-            stage: task.stage,
-            counted: !played.measured,
-            played: *played,
-        };
+        if let Some(id) = self.ids.get_mut(lane.0 as usize) {
+            *id = played.id;
+        }
         self.rates_stale = true;
+        let running = &mut self.lanes[lane.0 as usize];
+        running.played = *played;
+        running.left = if played.noisy {
+            noisy_ns(world, played, task.stage, truth.noise)
+        } else {
+            played.alone_ns
+        };
+        running.updated = now;
+        running.slowdown = 0.0;
+        running.end = Instant::NEVER;
+        running.started = now;
+        running.tokens = tokens;
+        running.stage = task.stage;
+        running.counted = !played.measured;
     }
 
     /// Recomputes the rates of all running stages as of `now`.
     fn update_rates(&mut self) {
         self.rates_stale = false;
-        let mut ids = [0; FEW];
-        let mut count = 0;
-        for lane in lanes_of(self.active) {
-            if let Some(id) = ids.get_mut(count) {
-                *id = self.lanes[lane.0 as usize].played.id;
-            }
-            count += 1;
-        }
         let lanes = &self.lanes;
         let tasks = lanes_of(self.active).map(|lane| &lanes[lane.0 as usize].played);
-        if count <= FEW {
-            let together = *self.rates.of(self.world, ids, tasks);
+        if lanes.len() <= FEW {
+            let together = *self.rates.of(self.world, self.ids, tasks);
             self.set_rates(&together);
         } else {
             let together = Together::<LANES_MAX>::of(self.world, tasks);

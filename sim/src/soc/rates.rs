@@ -4,7 +4,7 @@ use super::played::Played;
 use crate::contention::Load;
 use crate::world::{LANES_MAX, World};
 
-/// Running tasks up to which rates are remembered: nearly every SoC.
+/// Lanes up to which rates are remembered: nearly every SoC.
 pub(super) const FEW: usize = 4;
 /// Sets remembered, a power of two.
 const REMEMBERED: usize = 64;
@@ -70,7 +70,7 @@ impl<const N: usize> Together<N> {
     }
 }
 
-/// Small sets of tasks, remembered exactly by the ids of their costs.
+/// Rates of tasks on few lanes, remembered exactly by the ids of their costs.
 #[derive(Debug)]
 pub(super) struct Rates {
     slots: Vec<([u64; FEW], Together<FEW>)>,
@@ -88,7 +88,7 @@ impl Rates {
         }
     }
 
-    /// Of the tasks whose costs have these `ids`, in order; the rest is 0.
+    /// Of the tasks that run, where the costs on each lane have these `ids`; 0 where a lane is idle.
     #[inline]
     pub(super) fn of<'a>(
         &mut self,
@@ -96,8 +96,10 @@ impl Rates {
         ids: [u64; FEW],
         tasks: impl Iterator<Item = &'a Played> + Clone,
     ) -> &Together<FEW> {
-        // Ids are counted up, so a sum tells small sets of a steady load apart better than a hash would.
-        let mixed = ids[0] + 11 * (ids[1] + 11 * (ids[2] + 11 * ids[3]));
+        // Ids are counted up: a sum keeps the few sets of a steady load apart.
+        let mixed = ids
+            .iter()
+            .fold(0, |sum: u64, &id| sum.wrapping_mul(11).wrapping_add(id));
         let slot = &mut self.slots[mixed as usize % REMEMBERED];
         if slot.0 != ids {
             *slot = (ids, Together::of(world, tasks));

@@ -20,6 +20,7 @@ impl StateAware {
     }
 
     /// The score as far as a lane's own work goes: with S, a lower bound of it.
+    #[inline(always)]
     fn score(&self, view: &View<'_>, request: Request, lane: LaneId) -> u64 {
         let wait = view.wait(lane).0;
         if self.terms == Terms::W {
@@ -45,17 +46,18 @@ impl Policy for StateAware {
         // Co-running never makes a score smaller, so a lane whose bound does not beat the best so far
         // needs no look at what runs beside it. The likely winner goes first.
         let bound = |lane: LaneId| (self.score(view, request, lane), lane);
-        let mut least = [(u64::MAX, LaneId(u8::MAX)); 2];
-        for bound in view.answer_lanes().map(bound) {
-            if bound < least[0] {
-                least = [bound, least[0]];
-            } else if bound < least[1] {
-                least[1] = bound;
-            }
-        }
-        let [first, second] = least;
-        if view.answer_lanes().next().is_none() {
+        let mut lanes = view.answer_lanes();
+        let Some(first) = lanes.next() else {
             return Decision::Wait;
+        };
+        let (mut first, mut second) = (bound(first), (u64::MAX, LaneId(u8::MAX)));
+        for bound in lanes.map(bound) {
+            // Of equals, the lane before is the smaller.
+            if bound.0 < first.0 {
+                (first, second) = (bound, first);
+            } else if bound.0 < second.0 {
+                second = bound;
+            }
         }
         let mut best = (full_score(view, request, first.1), first.1);
         if best < second {
