@@ -2,10 +2,9 @@
 //!
 //! Everything here comes from the believed costs and predicted lengths, never from drawn ones.
 
-use std::cell::Cell;
-
+use super::memo::Service;
 use super::state::{Class, Item, Job, JobId, Part, State, UNBOUND};
-use crate::contention::{ContentionModel, Load};
+use crate::contention::Load;
 use crate::cost::{At, CostTable};
 use crate::spec::model::StageKind;
 use crate::time::Instant;
@@ -16,138 +15,6 @@ const FEW_LANES: usize = 4;
 /// Longest estimate of an item, ns (19 h): what cannot be done counts as this, and a full queue of
 /// such still adds up.
 const ESTIMATE_MAX: u64 = 1 << 46;
-/// Slots, a power of two.
-const MEMO_SLOTS: usize = 64;
-
-/// Slowdowns of two and three loads, remembered exactly: a steady workload asks the same again. Those of
-/// more are computed each time.
-#[derive(Debug)]
-pub(crate) struct SlowdownMemo {
-    pairs: Slots<2>,
-    triples: Slots<3>,
-}
-
-impl SlowdownMemo {
-    pub(crate) fn new() -> Self {
-        Self {
-            pairs: Slots::new(),
-            triples: Slots::new(),
-        }
-    }
-
-    /// As [`ContentionModel::slowdowns`].
-    #[inline]
-    pub(crate) fn slowdowns(&self, model: &dyn ContentionModel, loads: &[Load], out: &mut [f64]) {
-        match *loads {
-            [] => {}
-            [_] => out[0] = 1.0,
-            [a, b] => out.copy_from_slice(&self.pairs.slowdowns(model, [a, b])),
-            [a, b, c] => out.copy_from_slice(&self.triples.slowdowns(model, [a, b, c])),
-            _ => model.slowdowns(loads, out),
-        }
-    }
-}
-
-/// Slowdowns of `N` loads.
-#[derive(Debug)]
-struct Slots<const N: usize>(Vec<Cell<Slot<N>>>);
-
-#[derive(Clone, Copy, Debug)]
-struct Slot<const N: usize> {
-    loads: [Load; N],
-    slowdowns: [f64; N],
-}
-
-impl<const N: usize> Slots<N> {
-    fn new() -> Self {
-        // No load equals one whose intensity is not a number.
-        let nothing = Load {
-            mu: f64::NAN,
-            ..Load::NONE
-        };
-        let empty = Slot {
-            loads: [nothing; N],
-            slowdowns: [1.0; N],
-        };
-        Self(vec![Cell::new(empty); MEMO_SLOTS])
-    }
-
-    #[inline]
-    fn slowdowns(&self, model: &dyn ContentionModel, loads: [Load; N]) -> [f64; N] {
-        let hash = loads.iter().fold(0u64, |hash, load| {
-            (hash.rotate_left(23) ^ load.mu.to_bits() ^ u64::from(load.engine.0))
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        });
-        let slot = &self.0[(hash >> 58) as usize % MEMO_SLOTS];
-        let found = slot.get();
-        if found.loads == loads {
-            return found.slowdowns;
-        }
-        Self::slowdowns_anew(slot, model, loads)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn slowdowns_anew(
-        slot: &Cell<Slot<N>>,
-        model: &dyn ContentionModel,
-        loads: [Load; N],
-    ) -> [f64; N] {
-        let mut slowdowns = [1.0; N];
-        model.slowdowns(&loads, &mut slowdowns);
-        slot.set(Slot { loads, slowdowns });
-        slowdowns
-    }
-}
-
-/// A request's stages on an engine alone, as believed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Service {
-    /// Query prefill, ns.
-    pub(crate) prefill: u64,
-    /// Query prefill and decode, ns.
-    pub(crate) alone: u64,
-    /// Memory intensities of the two.
-    pub(crate) prefill_mu: f64,
-    pub(crate) decode_mu: f64,
-}
-
-impl Service {
-    pub(crate) const NONE: Self = Self {
-        prefill: 0,
-        alone: 0,
-        prefill_mu: 0.0,
-        decode_mu: 0.0,
-    };
-}
-
-/// Services of recent sizes, remembered exactly.
-#[derive(Debug)]
-pub(crate) struct ServiceMemo {
-    slots: [Cell<ServiceSlot>; SERVICE_SLOTS],
-}
-
-/// Slots, a power of two.
-const SERVICE_SLOTS: usize = 64;
-
-#[derive(Clone, Copy, Debug)]
-struct ServiceSlot {
-    /// Engine, prompt, predicted answer, context; engine 255: empty.
-    key: (u8, u32, u32, u32),
-    service: Service,
-}
-
-impl ServiceMemo {
-    pub(crate) fn new() -> Self {
-        let empty = ServiceSlot {
-            key: (u8::MAX, 0, 0, 0),
-            service: Service::NONE,
-        };
-        Self {
-            slots: std::array::from_fn(|_| Cell::new(empty)),
-        }
-    }
-}
 
 /// What a request costs on a lane, as the policy expects it. Times in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,18 +123,10 @@ impl State<'_> {
         predicted: u32,
         context: u32,
     ) -> Service {
-        let key = (engine.0, prompt, predicted, context);
-        let hash =
-            (prompt ^ predicted.rotate_left(11) ^ context.rotate_left(21) ^ u32::from(engine.0))
-                .wrapping_mul(0x9e37_79b9);
-        let slot = &self.services.slots[(hash >> 26) as usize % SERVICE_SLOTS];
-        let found = slot.get();
-        if found.key == key {
-            return found.service;
-        }
-        let service = self.service_anew(engine, prompt, predicted, context);
-        slot.set(ServiceSlot { key, service });
-        service
+        let key = (engine, prompt, predicted, context);
+        self.services.get(key, || {
+            self.service_anew(engine, prompt, predicted, context)
+        })
     }
 
     #[cold]

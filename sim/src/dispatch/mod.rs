@@ -10,10 +10,12 @@
 //! prepared there (reuse, import, reconstruct), prefilled, decoded, complete.
 
 mod audit;
+mod begin;
 mod context;
 mod estimate;
 mod fail;
 mod frames;
+mod memo;
 mod message;
 pub mod policy;
 mod run;
@@ -24,12 +26,13 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 pub use estimate::Estimate;
-pub(crate) use estimate::{SlowdownMemo, intensity};
+pub(crate) use estimate::intensity;
 pub use message::{Completion, Effect, Effects, Input, Preparation, Reason, Task};
 pub(crate) use state::lanes_of;
 
 use context::{Resident, StreamState, answer_item, chain, frame_item};
-use estimate::{Quote, Service, ServiceMemo};
+use estimate::Quote;
+use memo::{Service, ServiceMemo, SlowdownMemo};
 use policy::{Decision, Policy, Request, View};
 use state::{Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND};
 

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::context::{Resident, StreamState};
-use super::estimate::{Quote, Service, ServiceMemo, SlowdownMemo};
+use super::estimate::Quote;
+use super::memo::{Service, ServiceMemo, SlowdownMemo};
 use super::message::Preparation;
 use crate::contention::Load;
 use crate::spec::scenario::StateTransfer;
