@@ -58,16 +58,21 @@ pub fn drive<E: Executor, S: Sink>(
 ) -> Instant {
     let mut last = Instant::ZERO;
     loop {
-        let (now, input) = executor.next().unwrap_or((last, Input::Close));
+        let next = executor.next();
+        let (now, input) = match &next {
+            Some((now, input)) => (*now, input),
+            None => (last, &Input::Close),
+        };
         debug_assert!(now >= last, "INV-2: time fell from {last} to {now}");
         last = now;
-        sink.input(now, &input);
-        dispatcher.handle(now, input, effects);
-        for effect in effects.drain() {
-            sink.effect(now, &effect);
-            executor.apply(now, &effect);
+        sink.input(now, input);
+        dispatcher.handle(now, *input, effects);
+        for effect in effects.as_slice() {
+            sink.effect(now, effect);
+            executor.apply(now, effect);
         }
-        if input == Input::Close {
+        effects.clear();
+        if *input == Input::Close {
             return last;
         }
     }

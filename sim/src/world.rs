@@ -196,6 +196,10 @@ pub struct Graph {
     pub bound_at: u8,
     /// Position of the last bound stage: `ingest`, or `decode`.
     pub bound_end: u8,
+    /// The bound stages, as bits of positions: they run on the lane that holds the job.
+    pub bound: u32,
+    /// All others.
+    pub free: u32,
 }
 
 /// Ids of the stages that are not of either graph.

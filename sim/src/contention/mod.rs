@@ -35,6 +35,14 @@ pub struct Load {
     pub mu: f64,
 }
 
+impl Load {
+    /// Of nothing: a place to be filled.
+    pub(crate) const NONE: Self = Self {
+        engine: EngineId(0),
+        mu: 0.0,
+    };
+}
+
 /// What every model is built from: the SoC's memory and the engines' ports, by [`EngineId`].
 #[derive(Clone, Debug)]
 pub struct Ports {

@@ -122,20 +122,20 @@ impl StreamState {
         self.pending_frames = 0;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn item(&self, version: u32) -> &ContextItem {
         &self.items[(version - self.base) as usize]
     }
 
     /// Tokens of the context at `version`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tokens(&self, version: u32, keep: Keep) -> u64 {
         let item = self.item(version);
         self.span(item.low, item.total, keep)
     }
 
     /// Tokens from `low` (exclusive) to a running total, sinks and system prompt included.
-    #[inline]
+    #[inline(always)]
     fn span(&self, low: u32, total: u64, keep: Keep) -> u64 {
         if low == 0 {
             return total;
@@ -222,14 +222,26 @@ impl StreamState {
         version
     }
 
-    /// Whether a resident holds all of `version`, seen at a glance; [`Self::missing`] looks closer.
-    #[inline]
+    /// Whether a resident holds all of `version`, seen at a glance; a resident may also hold all that
+    /// counts of a version without it, which [`Self::missing`] finds.
+    #[inline(always)]
     pub(crate) fn covers(&self, resident: &Resident, version: u32) -> bool {
-        resident.present && resident.version >= version && resident.low <= self.item(version).low
+        resident.present
+            && resident.version >= version
+            && (resident.low == 0 || resident.low <= self.item(version).low)
     }
 
     /// Tokens of `version` that a resident lacks.
+    #[inline(always)]
     pub(crate) fn missing(&self, resident: &Resident, version: u32, keep: Keep) -> u64 {
+        if self.covers(resident, version) {
+            return 0;
+        }
+        self.missing_in_detail(resident, version, keep)
+    }
+
+    #[inline(never)]
+    fn missing_in_detail(&self, resident: &Resident, version: u32, keep: Keep) -> u64 {
         let item = self.item(version);
         let whole = self.span(item.low, item.total, keep);
         if !resident.present {
@@ -273,20 +285,28 @@ impl StreamState {
 
 impl State<'_> {
     /// Tokens of a stream's context at a version.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn context_tokens(&self, stream: StreamId, version: u32) -> u64 {
         self.stream(stream).tokens(version, self.world.keep)
     }
 
     /// The cheapest allowed way to make `version` usable on `engine`, by the policy's estimates, with
     /// its expected time in ns.
+    #[inline(always)]
     pub(crate) fn plan(&self, stream: StreamId, version: u32, engine: EngineId) -> (Plan, u64) {
+        let resident = self.resident(engine, stream);
+        if self.stream(stream).covers(resident, version) {
+            return (Plan::default(), 0);
+        }
+        self.plan_for_missing(stream, version, engine)
+    }
+
+    /// Apart from [`Self::plan`], which most requests end at: their version is resident.
+    #[inline(never)]
+    fn plan_for_missing(&self, stream: StreamId, version: u32, engine: EngineId) -> (Plan, u64) {
         let keep = self.world.keep;
         let context = self.stream(stream);
         let resident = self.resident(engine, stream);
-        if context.covers(resident, version) {
-            return (Plan::default(), 0);
-        }
         let missing = context.missing(resident, version, keep);
         if missing == 0 {
             return (Plan::default(), 0);
@@ -356,8 +376,19 @@ impl State<'_> {
         tokens * self.world.model.kv_bytes_per_token
     }
 
+    /// Whether `bytes` more fit the budget of an engine, and that of the SoC.
+    #[inline(always)]
+    fn fits(&self, engine: EngineId, bytes: u64) -> (bool, bool) {
+        let e = engine.0 as usize;
+        (
+            self.kv_used[e] + bytes <= self.world.engines[e].kv_budget,
+            self.kv_total + bytes <= self.world.memory.kv_budget,
+        )
+    }
+
     /// Makes room for `bytes` more on `engine` by evicting what nobody uses, least recently used
     /// first, other than `stream`'s. Evicts nothing unless that is enough.
+    #[inline(always)]
     pub(crate) fn make_room(
         &mut self,
         engine: EngineId,
@@ -365,18 +396,19 @@ impl State<'_> {
         bytes: u64,
         effects: &mut Effects,
     ) -> bool {
-        let e = engine.0 as usize;
-        let budget = self.world.engines[e].kv_budget;
-        let fits = |state: &Self| {
-            (
-                state.kv_used[e] + bytes <= budget,
-                state.kv_total + bytes <= state.world.memory.kv_budget,
-            )
-        };
-        let (mut here, mut all) = fits(self);
-        if here && all {
-            return true;
-        }
+        let (here, all) = self.fits(engine, bytes);
+        here && all || self.make_room_by_evicting(engine, stream, bytes, effects)
+    }
+
+    #[inline(never)]
+    fn make_room_by_evicting(
+        &mut self,
+        engine: EngineId,
+        stream: StreamId,
+        bytes: u64,
+        effects: &mut Effects,
+    ) -> bool {
+        let (mut here, mut all) = self.fits(engine, bytes);
         if !self.could_fit(engine, stream, bytes) {
             return false;
         }
@@ -388,7 +420,7 @@ impl State<'_> {
                 return false;
             };
             self.evict(victim.0, victim.1, effects);
-            (here, all) = fits(self);
+            (here, all) = self.fits(engine, bytes);
         }
         true
     }
@@ -472,7 +504,7 @@ impl State<'_> {
     }
 
     /// Counts bytes in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give_kv(&mut self, engine: EngineId, bytes: u64) {
         self.kv_used[engine.0 as usize] += bytes;
         self.kv_total += bytes;
@@ -485,7 +517,7 @@ impl State<'_> {
     }
 
     /// Counts bytes out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_kv(&mut self, engine: EngineId, bytes: u64) {
         debug_assert!(
             self.kv_used[engine.0 as usize] >= bytes,
@@ -524,6 +556,7 @@ impl State<'_> {
     }
 
     /// Drops one pin; the last one lets a window slide.
+    #[inline(always)]
     pub(crate) fn unpin(&mut self, engine: EngineId, stream: StreamId, now: Instant) {
         let keep = self.world.keep;
         let dead = self.is_dead(engine);

@@ -2,128 +2,19 @@
 //!
 //! Everything here comes from the believed costs and predicted lengths, never from drawn ones.
 
-use std::cell::Cell;
-
-use super::state::{Class, Item, JobId, Part, State};
-use crate::contention::{ContentionModel, Load};
+use super::memo::Service;
+use super::state::{Class, Item, Job, JobId, Part, State, UNBOUND};
+use crate::contention::Load;
 use crate::cost::{At, CostTable};
 use crate::spec::model::StageKind;
 use crate::time::Instant;
 use crate::world::{EngineId, LANES_MAX, LaneId, StageId, StreamId};
 
-/// Loads that the memo keeps whole; more are computed each time.
-const MEMO_LOADS: usize = 3;
 /// Lanes up to which estimates use small arrays: nearly every SoC.
 const FEW_LANES: usize = 4;
 /// Longest estimate of an item, ns (19 h): what cannot be done counts as this, and a full queue of
 /// such still adds up.
 const ESTIMATE_MAX: u64 = 1 << 46;
-/// Slots, a power of two.
-const MEMO_SLOTS: usize = 64;
-
-/// Slowdowns of small running sets, remembered exactly: a steady workload asks the same again.
-#[derive(Debug)]
-pub(crate) struct SlowdownMemo {
-    slots: Vec<Cell<Slot>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    count: u8,
-    engines: [u8; MEMO_LOADS],
-    mus: [u64; MEMO_LOADS],
-    slowdowns: [f64; MEMO_LOADS],
-}
-
-impl SlowdownMemo {
-    pub(crate) fn new() -> Self {
-        let empty = Slot {
-            count: 0,
-            engines: [0; MEMO_LOADS],
-            mus: [0; MEMO_LOADS],
-            slowdowns: [1.0; MEMO_LOADS],
-        };
-        Self {
-            slots: vec![Cell::new(empty); MEMO_SLOTS],
-        }
-    }
-
-    /// As [`ContentionModel::slowdowns`].
-    #[inline]
-    pub(crate) fn slowdowns(&self, model: &dyn ContentionModel, loads: &[Load], out: &mut [f64]) {
-        match loads.len() {
-            0 => {}
-            1 => out[0] = 1.0,
-            2..=MEMO_LOADS => self.remembered(model, loads, out),
-            _ => model.slowdowns(loads, out),
-        }
-    }
-
-    fn remembered(&self, model: &dyn ContentionModel, loads: &[Load], out: &mut [f64]) {
-        let mut key = Slot {
-            count: loads.len() as u8,
-            engines: [0; MEMO_LOADS],
-            mus: [0; MEMO_LOADS],
-            slowdowns: [1.0; MEMO_LOADS],
-        };
-        let mut hash = 0u64;
-        for (index, load) in loads.iter().enumerate() {
-            key.engines[index] = load.engine.0;
-            key.mus[index] = load.mu.to_bits();
-            hash = (hash.rotate_left(23) ^ key.mus[index] ^ u64::from(load.engine.0))
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
-        let slot = &self.slots[(hash >> 58) as usize % MEMO_SLOTS];
-        let found = slot.get();
-        if found.count == key.count && found.engines == key.engines && found.mus == key.mus {
-            out[..loads.len()].copy_from_slice(&found.slowdowns[..loads.len()]);
-            return;
-        }
-        model.slowdowns(loads, &mut key.slowdowns[..loads.len()]);
-        out[..loads.len()].copy_from_slice(&key.slowdowns[..loads.len()]);
-        slot.set(key);
-    }
-}
-
-/// A request's stages on an engine alone, as believed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Service {
-    /// Query prefill, ns.
-    pub(crate) prefill: u64,
-    /// Query prefill and decode, ns.
-    pub(crate) alone: u64,
-    /// Memory intensities of the two.
-    pub(crate) prefill_mu: f64,
-    pub(crate) decode_mu: f64,
-}
-
-/// Services of recent sizes, remembered exactly.
-#[derive(Debug)]
-pub(crate) struct ServiceMemo {
-    slots: [Cell<ServiceSlot>; SERVICE_SLOTS],
-}
-
-/// Slots, a power of two.
-const SERVICE_SLOTS: usize = 64;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct ServiceSlot {
-    /// Engine, prompt, predicted answer, context; engine 255: empty.
-    key: (u8, u32, u32, u32),
-    service: Service,
-}
-
-impl ServiceMemo {
-    pub(crate) fn new() -> Self {
-        let empty = ServiceSlot {
-            key: (u8::MAX, 0, 0, 0),
-            ..ServiceSlot::default()
-        };
-        Self {
-            slots: std::array::from_fn(|_| Cell::new(empty)),
-        }
-    }
-}
 
 /// What a request costs on a lane, as the policy expects it. Times in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,11 +34,12 @@ pub struct Estimate {
 /// What the policy was last told of a request on a lane: placing it there need not ask again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quote {
-    pub(crate) job: u32,
-    pub(crate) at: Instant,
-    /// Preparation, and service alone, ns.
+    job: u32,
+    at: Instant,
+    /// Preparation, ns.
     pub(crate) prepare: u64,
-    pub(crate) alone: u64,
+    /// Of an ingest only the time alone.
+    pub(crate) service: Service,
 }
 
 impl Quote {
@@ -155,7 +47,7 @@ impl Quote {
         job: u32::MAX,
         at: Instant::NEVER,
         prepare: 0,
-        alone: 0,
+        service: Service::NONE,
     };
 }
 
@@ -206,6 +98,7 @@ impl State<'_> {
     }
 
     /// Expected time of a stage on a lane alone, ns.
+    #[inline(never)]
     pub(crate) fn stage_time(&self, job: JobId, stage: StageId, lane: LaneId) -> u64 {
         let job = self.job(job);
         let (n, context) = match self.world.stages[stage.0 as usize].kind {
@@ -222,7 +115,7 @@ impl State<'_> {
     }
 
     /// A request's service on an engine, by its sizes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn service(
         &self,
         engine: EngineId,
@@ -230,21 +123,14 @@ impl State<'_> {
         predicted: u32,
         context: u32,
     ) -> Service {
-        let key = (engine.0, prompt, predicted, context);
-        let hash =
-            (prompt ^ predicted.rotate_left(11) ^ context.rotate_left(21) ^ u32::from(engine.0))
-                .wrapping_mul(0x9e37_79b9);
-        let slot = &self.services.slots[(hash >> 26) as usize % SERVICE_SLOTS];
-        let found = slot.get();
-        if found.key == key {
-            return found.service;
-        }
-        let service = self.service_anew(engine, prompt, predicted, context);
-        slot.set(ServiceSlot { key, service });
-        service
+        let key = (engine, prompt, predicted, context);
+        self.services.get(key, || {
+            self.service_anew(engine, prompt, predicted, context)
+        })
     }
 
     #[cold]
+    #[inline(never)]
     fn service_anew(&self, engine: EngineId, prompt: u32, predicted: u32, context: u32) -> Service {
         let graph = &self.world.query_graph;
         let port = self.world.engines[engine.0 as usize].port_bytes_per_s;
@@ -282,17 +168,27 @@ impl State<'_> {
     }
 
     /// The version that a request reads, or would read if it started now.
-    #[inline]
-    pub(crate) fn version_for(&self, job: &super::state::Job) -> u32 {
-        if job.version == super::state::UNBOUND {
+    #[inline(always)]
+    pub(crate) fn version_for(&self, job: &Job) -> u32 {
+        if job.version == UNBOUND {
             self.stream(job.stream).published
         } else {
             job.version
         }
     }
 
+    /// Tokens of that version.
+    #[inline(always)]
+    pub(crate) fn context_for(&self, job: &Job) -> u32 {
+        if job.version == UNBOUND {
+            self.context_tokens(job.stream, self.stream(job.stream).published) as u32
+        } else {
+            job.context
+        }
+    }
+
     /// Time until `lane` has ended what precedes a new item, ns.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wait(&self, lane: LaneId, now: Instant, query: bool) -> u64 {
         let lane = self.lane(lane);
         let held = if lane.held.is_some() {
@@ -307,43 +203,58 @@ impl State<'_> {
         }
     }
 
-    /// Expected preparation and service of a request on a lane alone, ns.
-    pub(crate) fn bound_time(&self, job_id: JobId, lane: LaneId) -> (u64, u64) {
-        let quote = self.quotes[lane.0 as usize].get();
-        if quote.job == job_id.0 && quote.at == self.now {
-            return (quote.prepare, quote.alone);
+    /// Expected preparation and service of a request (or ingest) on a lane, alone.
+    #[inline(always)]
+    pub(crate) fn quote(&self, id: JobId, lane: LaneId) -> Quote {
+        let quote = &self.quotes[lane.0 as usize];
+        let known = quote.get();
+        if known.job != id.0 || known.at != self.now {
+            self.quote_anew(id, lane);
         }
-        let job = self.job(job_id);
+        quote.get()
+    }
+
+    #[inline(never)]
+    fn quote_anew(&self, id: JobId, lane: LaneId) {
+        let job = self.job(id);
         let engine = self.world.engine_of(lane);
-        let (prepare, alone) = match job.class {
+        let (prepare, service) = match job.class {
             Class::Query => {
-                let version = self.version_for(job);
-                let context = self.context_tokens(job.stream, version) as u32;
+                let context = self.context_for(job);
                 let service = self.service(engine, job.prompt, job.predicted, context);
-                (self.preparation_time(job, version, engine), service.alone)
+                (self.preparation_time(job, engine), service)
             }
             Class::Frame | Class::Join => {
                 let graph = &self.world.frame_graph;
                 let ingest = graph.stages[graph.bound_at as usize];
-                let prepare = self.plan(job.stream, job.version - 1, engine).1;
-                (prepare, self.stage_time(job_id, ingest, lane))
+                let service = Service {
+                    alone: self.stage_time(id, ingest, lane),
+                    ..Service::NONE
+                };
+                (self.plan(job.stream, job.version - 1, engine).1, service)
             }
         };
-        let (job, at) = (job_id.0, self.now);
         self.quotes[lane.0 as usize].set(Quote {
-            job,
-            at,
+            job: id.0,
+            at: self.now,
             prepare,
-            alone,
+            service,
         });
-        (prepare, alone)
     }
 
-    fn preparation_time(&self, job: &super::state::Job, version: u32, engine: EngineId) -> u64 {
+    #[inline(always)]
+    fn preparation_time(&self, job: &Job, engine: EngineId) -> u64 {
+        let version = self.version_for(job);
         if self.world.modes.context_reuse {
             return self.plan(job.stream, version, engine).1;
         }
-        let tokens = self.context_tokens(job.stream, version) as u32;
+        self.private_preparation_time(job, version, engine)
+    }
+
+    /// Of a context that is this request's alone (reuse off).
+    #[inline(never)]
+    fn private_preparation_time(&self, job: &Job, version: u32, engine: EngineId) -> u64 {
+        let tokens = self.context_for(job);
         match job.rebuilt_on {
             Some(source) if source == engine => 0,
             Some(source) if !self.is_dead(source) => self
@@ -354,6 +265,7 @@ impl State<'_> {
     }
 
     /// Expected time of prefilling a whole version again, its frames encoded again where needed, ns.
+    #[inline(never)]
     fn rebuild_anew(&self, stream: StreamId, version: u32, engine: EngineId) -> u64 {
         let tokens = self.context_tokens(stream, version);
         let frames = self.frames_among(stream, version, tokens);
@@ -398,25 +310,25 @@ impl State<'_> {
             .find(|stage| self.world.stages[stage.0 as usize].kind == StageKind::Encode)
     }
 
-    /// The load that a stage is believed to put on the memory.
-    pub(crate) fn believed_load(
+    /// The memory intensity that a stage is believed to have.
+    pub(crate) fn believed_mu(
         &self,
         engine: EngineId,
         stage: StageId,
         n: f64,
         context: f64,
-    ) -> Load {
-        let mu = self
-            .believed_at(engine, stage, n, context)
+    ) -> f64 {
+        self.believed_at(engine, stage, n, context)
             .map_or(0.0, |at| {
                 intensity(at, self.world.engines[engine.0 as usize].port_bytes_per_s)
-            });
-        Load { engine, mu }
+            })
     }
 
     /// Everything that the state-aware score adds up.
-    pub(crate) fn estimate(&self, job_id: JobId, lane: LaneId, now: Instant) -> Estimate {
-        let (prepare, alone) = self.bound_time(job_id, lane);
+    #[inline(always)]
+    pub(crate) fn estimate(&self, id: JobId, lane: LaneId, now: Instant) -> Estimate {
+        let quote = self.quote(id, lane);
+        let (prepare, alone) = (quote.prepare, quote.service.alone);
         let wait = self.wait(lane, now, true);
         let estimate = Estimate {
             wait,
@@ -428,14 +340,12 @@ impl State<'_> {
         if self.world.contention_off || self.lanes_busy == 0 {
             return estimate;
         }
-        let job = self.job(job_id);
-        let engine = self.world.engine_of(lane);
-        let context = self.context_tokens(job.stream, self.version_for(job)) as u32;
-        let service = self.service(engine, job.prompt, job.predicted, context);
-        if self.lanes.len() <= FEW_LANES {
-            self.beside::<FEW_LANES>(lane, &service, estimate, now)
+        if self.lanes.len() <= 2 {
+            self.beside::<2>(lane, &quote.service, estimate, now)
+        } else if self.lanes.len() <= FEW_LANES {
+            self.beside::<FEW_LANES>(lane, &quote.service, estimate, now)
         } else {
-            self.beside::<LANES_MAX>(lane, &service, estimate, now)
+            self.beside::<LANES_MAX>(lane, &quote.service, estimate, now)
         }
     }
 
@@ -488,11 +398,16 @@ impl State<'_> {
             (estimate.prepare + service.prefill, service.prefill_mu),
             (service.alone - service.prefill, service.decode_mu),
         ] {
+            let alone = alone as f64;
+            if started >= longest {
+                // Nothing else runs by then.
+                started += alone;
+                continue;
+            }
             loads[0].mu = mu;
             let mut with = [1.0; N];
             self.memo
                 .slowdowns(model, &loads[..=count], &mut with[..=count]);
-            let alone = alone as f64;
             // The overlapped part runs at 1/s; the rest alone.
             let overlapped = (longest - started).clamp(0.0, alone * with[0]);
             let ended = started + alone + overlapped * (1.0 - 1.0 / with[0]);
@@ -512,6 +427,7 @@ impl State<'_> {
     }
 
     /// Expected time of an item on a lane, ns.
+    #[inline(always)]
     pub(crate) fn item_time(&self, job: JobId, part: Part, lane: LaneId) -> u64 {
         match part {
             Part::Free(position) => {
@@ -519,8 +435,8 @@ impl State<'_> {
                 self.stage_time(job, graph.stages[position as usize], lane)
             }
             Part::Bound => {
-                let (prepare, service) = self.bound_time(job, lane);
-                prepare + service
+                let quote = self.quote(job, lane);
+                quote.prepare + quote.service.alone
             }
             Part::Rebuild => {
                 let engine = self.world.engine_of(lane);
@@ -545,6 +461,7 @@ impl State<'_> {
     }
 
     /// An item with its expected time on `lane`.
+    #[inline(always)]
     pub(crate) fn item(&self, job: JobId, part: Part, lane: LaneId) -> Item {
         Item {
             job,

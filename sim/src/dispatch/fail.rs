@@ -8,17 +8,16 @@ use crate::world::{EngineId, LaneId, StreamId};
 
 impl Dispatcher<'_> {
     /// A lane is out of service: what it ran or held goes to other lanes, or is refused.
+    #[cold]
     pub(super) fn on_fail(&mut self, now: Instant, lane: LaneId, effects: &mut Effects) {
         let engine = self.state.world.engine_of(lane);
         let state = self.state.lane_mut(lane);
         state.failed = true;
         self.state.any_failed = true;
         let state = self.state.lane_mut(lane);
-        let (running, stage) = (state.running, state.stage);
-        state.running = false;
-        if running {
-            self.state.exclusive_running &=
-                !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
+        if std::mem::take(&mut state.running) {
+            let groups = state.groups;
+            self.state.exclusive_running &= !groups;
         }
         self.find_able_lanes();
         while let Some(item) = self.state.lane(lane).held {
@@ -97,9 +96,9 @@ impl Dispatcher<'_> {
         let job = self.state.job_mut(item.job);
         job.plan = Plan::default();
         job.rebuilt_on = None;
-        job.done &= !graph.bound_mask();
+        job.done &= !graph.bound;
         job.output = 0;
-        if class == Class::Query && graph.stages.len() as u32 > graph.bound_mask().count_ones() {
+        if class == Class::Query && graph.free != 0 {
             self.recall_stages(item.job);
         }
     }

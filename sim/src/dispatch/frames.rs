@@ -8,6 +8,7 @@ use crate::time::Instant;
 use crate::world::{EngineId, StreamId};
 
 impl Dispatcher<'_> {
+    #[inline(never)]
     pub(super) fn on_frame(
         &mut self,
         now: Instant,

@@ -271,7 +271,14 @@ impl Effects {
         self.list.drain(..)
     }
 
+    /// Forgets the effects; the room stays.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.list.clear();
+    }
+
     /// The effects, in order.
+    #[inline]
     pub fn as_slice(&self) -> &[Effect] {
         &self.list
     }

@@ -10,10 +10,12 @@
 //! prepared there (reuse, import, reconstruct), prefilled, decoded, complete.
 
 mod audit;
+mod begin;
 mod context;
 mod estimate;
 mod fail;
 mod frames;
+mod memo;
 mod message;
 pub mod policy;
 mod run;
@@ -24,12 +26,13 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 pub use estimate::Estimate;
-pub(crate) use estimate::{SlowdownMemo, intensity};
+pub(crate) use estimate::intensity;
 pub use message::{Completion, Effect, Effects, Input, Preparation, Reason, Task};
 pub(crate) use state::lanes_of;
 
 use context::{Resident, StreamState, answer_item, chain, frame_item};
-use estimate::{Quote, Service, ServiceMemo};
+use estimate::Quote;
+use memo::{Service, ServiceMemo, SlowdownMemo};
 use policy::{Decision, Policy, Request, View};
 use state::{Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND};
 
@@ -37,7 +40,9 @@ use crate::contention::Load;
 use crate::spec::model::StageKind;
 use crate::spec::scenario::Binding;
 use crate::time::Instant;
-use crate::world::{ENGINES_MAX, EngineId, Graph, LaneId, STAGES_MAX, StageId, StreamId, World};
+use crate::world::{
+    ENGINES_MAX, EngineId, Graph, Lane, LaneId, STAGES_MAX, StageId, StreamId, World,
+};
 
 /// Versions after which a windowed context's old items are looked at for pruning.
 const PRUNE_EVERY: usize = 1024;
@@ -82,7 +87,8 @@ impl<'w> Dispatcher<'w> {
 
     /// A scheduler with a policy that the caller wrote.
     pub fn with_policy(world: &'w World, policy: Box<dyn Policy>) -> Self {
-        let lane = LaneState {
+        let lane = |of: &Lane| LaneState {
+            engine: of.engine,
             queries: VecDeque::with_capacity(64),
             frames: VecDeque::with_capacity(64),
             held: None,
@@ -90,13 +96,11 @@ impl<'w> Dispatcher<'w> {
             step: Step::Blocked,
             stage: StageId(0),
             running: false,
+            groups: 0,
             expected_end: Instant::ZERO,
             backlog_queries: 0,
             backlog: 0,
-            load: Load {
-                engine: EngineId(0),
-                mu: 0.0,
-            },
+            load: Load::NONE,
             failed: false,
         };
         let streams = world.streams.len();
@@ -104,7 +108,7 @@ impl<'w> Dispatcher<'w> {
             world,
             jobs: Vec::with_capacity(64),
             free_jobs: Vec::with_capacity(64),
-            lanes: vec![lane; world.lanes.len()],
+            lanes: world.lanes.iter().map(lane).collect(),
             streams: vec![StreamState::default(); streams],
             residents: vec![Resident::default(); streams * world.engines.len()],
             kv_used: [0; ENGINES_MAX],
@@ -267,6 +271,7 @@ impl<'w> Dispatcher<'w> {
             Binding::AtDispatch => UNBOUND,
         };
         if job.version != UNBOUND {
+            job.context = stream.tokens(job.version, world.keep) as u32;
             let (stream, index, version) = (job.stream, job.index, job.version);
             effects.push(Effect::Bind {
                 stream,
@@ -281,16 +286,11 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// Places every free stage whose predecessors have ended.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, id: JobId, now: Instant) {
-        let world = self.state.world;
-        let graph = self.state.graph(id);
-        let nothing = match self.state.job(id).class {
-            Class::Query => false,
-            Class::Frame => !world.modes.context_reuse && !world.modes.embedding_cache,
-            Class::Join => true,
-        };
-        if !nothing && graph.stages.len() > 1 + usize::from(graph.bound_at != graph.bound_end) {
+        let job = self.state.job(id);
+        let graph = self.state.graph_of(job);
+        if graph.free & !job.issued != 0 {
             self.issue_free(id, graph, now);
         }
     }
@@ -298,6 +298,15 @@ impl<'w> Dispatcher<'w> {
     /// Apart from [`Self::issue`], which most models end at: their queries have no free stage.
     #[inline(never)]
     fn issue_free(&mut self, id: JobId, graph: &Graph, now: Instant) {
+        let modes = &self.state.world.modes;
+        let nothing = match self.state.job(id).class {
+            Class::Query => false,
+            Class::Frame => !modes.context_reuse && !modes.embedding_cache,
+            Class::Join => true,
+        };
+        if nothing {
+            return;
+        }
         for position in 0..graph.stages.len() as u8 {
             let job = self.state.job(id);
             let bit = 1u32 << position;
@@ -333,12 +342,11 @@ impl<'w> Dispatcher<'w> {
         self.make_ready(id, now, effects);
     }
 
+    #[inline(always)]
     fn make_ready(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
         let job = self.state.job(id);
-        let version = self.state.version_for(job);
-        let context = self.state.context_tokens(job.stream, version);
-        let tokens = context + u64::from(job.prompt) + u64::from(job.max_output);
-        let reason = if self.state.too_long(job, version) {
+        let tokens = self.state.tokens_needed(job);
+        let reason = if tokens > self.state.world.model.max_context_tokens.into() {
             Some(Reason::ContextTooLong)
         } else if self.state.answer_lanes == 0 {
             Some(Reason::EngineFailed)
@@ -357,18 +365,18 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// The lane that rebuilds a request's context for it alone, if one does and has not yet.
+    #[inline(always)]
     fn rebuild_lane(&self, id: JobId) -> Option<LaneId> {
         let world = self.state.world;
         let lane = self.state.rebuild_lane?;
         let job = self.state.job(id);
-        let context = self
-            .state
-            .context_tokens(job.stream, self.state.version_for(job));
+        let bytes = self.state.kv_bytes(self.state.context_for(job).into());
         let budget = world.engines[world.engine_of(lane).0 as usize].kv_budget;
-        (job.rebuilt_on.is_none() && self.state.kv_bytes(context) <= budget).then_some(lane)
+        (job.rebuilt_on.is_none() && bytes <= budget).then_some(lane)
     }
 
     /// Offers a request to the policy.
+    #[inline(always)]
     fn offer(&mut self, id: JobId, now: Instant) {
         let stream = self.state.job(id).stream;
         self.state.stream_mut(stream).ready_answers += 1;
@@ -379,15 +387,17 @@ impl<'w> Dispatcher<'w> {
             },
             Request(id),
         );
-        let at = if self.state.ready.back().is_none_or(|last| last.rank <= rank) {
-            self.state.ready.len()
+        let (job, ready) = (id, &mut self.state.ready);
+        if ready.back().is_none_or(|last| last.rank <= rank) {
+            ready.push_back(Ready { job, rank });
         } else {
-            self.state.ready.partition_point(|ready| ready.rank <= rank)
-        };
-        self.state.ready.insert(at, Ready { job: id, rank });
+            let at = ready.partition_point(|ready| ready.rank <= rank);
+            ready.insert(at, Ready { job, rank });
+        }
     }
 
     /// Whether a context of `tokens` fits an empty engine behind one of `lanes`.
+    #[inline(always)]
     fn ever_fits(&self, lanes: u16, tokens: u64) -> bool {
         let bytes = self.state.kv_bytes(tokens);
         if bytes <= self.state.fits_everywhere {
@@ -415,6 +425,7 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// Asks the policy about every ready request, in order of rank.
+    #[inline(always)]
     fn place_ready(&mut self, now: Instant, effects: &mut Effects) {
         if self.state.ready.is_empty() {
             return;
@@ -443,7 +454,11 @@ impl<'w> Dispatcher<'w> {
                         "the policy placed a request on lane {}, which cannot answer",
                         lane.0
                     );
-                    self.state.ready.remove(at);
+                    if at == 0 {
+                        self.state.ready.pop_front();
+                    } else {
+                        self.state.ready.remove(at);
+                    }
                     self.enqueue(job, Part::Bound, lane);
                 }
                 Decision::Wait => at += 1,
@@ -452,6 +467,7 @@ impl<'w> Dispatcher<'w> {
         }
     }
 
+    #[cold]
     fn refuse_query(&mut self, id: JobId, reason: Reason, effects: &mut Effects) {
         let job = self.state.job(id);
         effects.push(Effect::Refuse {
@@ -467,6 +483,7 @@ impl<'w> Dispatcher<'w> {
     }
 
     /// The run is over: what no lane has taken ends now.
+    #[cold]
     fn refuse_everything(&mut self, effects: &mut Effects) {
         for index in 0..self.state.jobs.len() as u32 {
             let id = JobId(index);
@@ -549,16 +566,10 @@ fn with(mask: u16, lane: LaneId) -> u16 {
 }
 
 impl Graph {
-    /// The stages that run on the lane that holds the job, as bits of positions.
-    #[inline]
-    pub(crate) fn bound_mask(&self) -> u32 {
-        (1 << self.bound_at) | (1 << self.bound_end)
-    }
-
     /// Whether the stage at `position` runs on the lane that holds the job.
     #[inline]
     pub(crate) fn is_bound(&self, position: u8) -> bool {
-        position == self.bound_at || position == self.bound_end
+        self.bound & (1 << position) != 0
     }
 }
 
@@ -566,7 +577,13 @@ impl<'w> State<'w> {
     /// The stage graph of a job.
     #[inline]
     pub(crate) fn graph(&self, id: JobId) -> &'w Graph {
-        match self.job(id).class {
+        self.graph_of(self.job(id))
+    }
+
+    /// As [`Self::graph`].
+    #[inline(always)]
+    pub(crate) fn graph_of(&self, job: &Job) -> &'w Graph {
+        match job.class {
             Class::Query => &self.world.query_graph,
             Class::Frame | Class::Join => &self.world.frame_graph,
         }
@@ -592,7 +609,7 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         plan: Plan::default(),
         preparation: Preparation::Reuse,
         context: 0,
-        service: Service::default(),
+        service: Service::NONE,
         private_bytes: 0,
         rebuilt_on: None,
         rebuilt_bytes: 0,

@@ -1,6 +1,6 @@
 //! Lanes at work: what a part does step by step, and how it ends.
 
-use super::state::{Class, Item, JobId, Part, Plan, State, Step, UNBOUND};
+use super::state::{Class, Item, Job, JobId, Part, Plan, State, Step, UNBOUND};
 use super::{Completion, Dispatcher, Effect, Effects, Task, answer_digest};
 use crate::contention::Load;
 use crate::spec::model::StageKind;
@@ -11,66 +11,41 @@ impl Dispatcher<'_> {
     /// Starts the next stage of the part that holds a lane, or ends the part.
     pub(super) fn step(&mut self, lane: LaneId, held: Item, now: Instant, effects: &mut Effects) {
         let world = self.state.world;
-        let engine = world.engine_of(lane);
-        let id = held.job;
-        if self.state.job(id).gone {
+        let job = self.state.job(held.job);
+        if job.gone {
             self.part_ended = true;
-            return self.forget_if_idle(id);
+            return self.forget_if_idle(held.job);
         }
-        let Some((step, stage)) = self.state.next_step(id, held.part) else {
+        let Some((step, stage)) = self.state.next_step(job, held.part) else {
             return self.end_part(lane, held, now, effects);
         };
+        let engine = self.state.lane(lane).engine;
         let groups = world.exclusive[engine.0 as usize][stage.0 as usize];
-        let job = self.state.job(id);
-        if let Step::Stage(position) = step {
-            let graph = self.state.graph(id);
-            if graph.after[position as usize] & !job.done != 0 && job.class != Class::Join {
-                return;
-            }
-        }
         if groups & self.state.exclusive_running != 0
             || self.state.serial && self.state.anything_runs()
         {
             return;
         }
-        let task = self.state.task(id, step, stage, engine);
-        let load = self.load(id, engine, &task);
         if let Step::Stage(position) = step {
-            self.check_version(id, position, engine);
+            if self.state.stage_waits(job, position) {
+                return;
+            }
+            self.check_version(job, position, engine);
         }
+        let (task, mu) = self.state.task(job, step, stage, engine);
         self.state.exclusive_running |= groups;
         let state = self.state.lane_mut(lane);
         state.step = step;
         state.stage = stage;
         state.running = true;
-        state.load = load;
+        state.groups = groups;
+        state.load = Load { engine, mu };
         effects.push(Effect::Start { lane, task });
     }
 
-    fn load(&self, id: JobId, engine: EngineId, task: &Task) -> Load {
-        let kind = self.state.world.stages[task.stage.0 as usize].kind;
-        let n = match kind {
-            StageKind::QueryPrefill | StageKind::Decode => {
-                let service = &self.state.job(id).service;
-                let prefill = kind == StageKind::QueryPrefill;
-                let mu = if prefill {
-                    service.prefill_mu
-                } else {
-                    service.decode_mu
-                };
-                return Load { engine, mu };
-            }
-            StageKind::Encode => self.state.megapixels(task.stream),
-            StageKind::Import => self.state.kv_bytes(task.size.into()) as f64,
-            _ => f64::from(task.size),
-        };
-        self.state
-            .believed_load(engine, task.stage, n, task.context.into())
-    }
-
     /// INV-5: a request's stages read exactly the version that it is bound to.
-    fn check_version(&self, id: JobId, position: u8, engine: EngineId) {
-        let job = self.state.job(id);
+    #[inline(always)]
+    fn check_version(&self, job: &Job, position: u8, engine: EngineId) {
         if job.class != Class::Query
             || position != self.state.world.query_graph.bound_at
             || !self.state.world.modes.context_reuse
@@ -83,9 +58,9 @@ impl Dispatcher<'_> {
             "INV-5: an unpublished version would be read"
         );
         let resident = self.state.resident(engine, job.stream);
-        let gone_for_others = resident.present && job.version <= resident.low;
+        let gone_for_others = || resident.present && job.version <= resident.low;
         assert!(
-            gone_for_others || stream.missing(resident, job.version, self.state.world.keep) == 0,
+            stream.missing(resident, job.version, self.state.world.keep) == 0 || gone_for_others(),
             "INV-5: the bound version is not resident"
         );
     }
@@ -97,9 +72,8 @@ impl Dispatcher<'_> {
         tokens: u32,
         effects: &mut Effects,
     ) {
-        let engine = self.state.world.engine_of(lane);
         let state = self.state.lane_mut(lane);
-        let (step, stage) = (state.step, state.stage);
+        let (engine, step, groups) = (state.engine, state.step, state.groups);
         let Some(held) = state.held.filter(|_| state.running) else {
             debug_assert!(
                 false,
@@ -110,8 +84,7 @@ impl Dispatcher<'_> {
         };
         state.running = false;
         state.step = Step::Blocked;
-        self.state.exclusive_running &=
-            !self.state.world.exclusive[engine.0 as usize][stage.0 as usize];
+        self.state.exclusive_running &= !groups;
         let id = held.job;
         match step {
             Step::Blocked => {}
@@ -132,6 +105,7 @@ impl Dispatcher<'_> {
         self.step(lane, held, now, effects);
     }
 
+    #[inline(never)]
     fn end_import(&mut self, id: JobId, part: Part, engine: EngineId, now: Instant) {
         let job = self.state.job_mut(id);
         let (stream, plan) = (job.stream, job.plan);
@@ -146,6 +120,7 @@ impl Dispatcher<'_> {
     }
 
     /// The version that a part starts from is now usable on its engine.
+    #[inline(never)]
     fn prepared(&mut self, id: JobId, part: Part, engine: EngineId, now: Instant) {
         if part != Part::Bound || !self.state.world.modes.context_reuse {
             return;
@@ -160,6 +135,7 @@ impl Dispatcher<'_> {
         self.state.settle(engine, stream, version, now);
     }
 
+    #[inline(always)]
     fn end_stage(&mut self, id: JobId, part: Part, position: u8, tokens: u32, now: Instant) {
         let graph = self.state.graph(id);
         let job = self.state.job_mut(id);
@@ -180,6 +156,7 @@ impl Dispatcher<'_> {
     }
 
     /// The part that holds a lane leaves it to the one that it had paused, if any.
+    #[inline(always)]
     pub(super) fn let_go(&mut self, lane: LaneId) {
         let state = self.state.lane_mut(lane);
         state.held = state.paused.take();
@@ -194,7 +171,7 @@ impl Dispatcher<'_> {
         self.let_go(lane);
         self.part_ended = true;
         let id = held.job;
-        let engine = self.state.world.engine_of(lane);
+        let engine = self.state.lane(lane).engine;
         match held.part {
             Part::Free(_) => {
                 self.issue(id, now);
@@ -233,6 +210,7 @@ impl Dispatcher<'_> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn release_answer(&mut self, id: JobId, engine: EngineId, now: Instant) {
         let job = self.state.job_mut(id);
         let stream = job.stream;
@@ -250,10 +228,11 @@ impl Dispatcher<'_> {
         self.state.answers_running -= 1;
     }
 
+    #[inline(always)]
     fn complete(&mut self, id: JobId, now: Instant, effects: &mut Effects) {
         let world = self.state.world;
-        let job = self.state.job(id).clone();
-        let joins = world.answers_join_history && self.may_join(&job);
+        let job = self.state.job(id);
+        let joins = world.answers_join_history && self.may_join(job);
         let version_digest = self.state.stream(job.stream).item(job.version).digest;
         effects.push(Effect::Complete(Completion {
             ticket: job.ticket,
@@ -273,19 +252,20 @@ impl Dispatcher<'_> {
             joins,
             digest: answer_digest(version_digest, job.index, job.prompt),
         }));
+        let joining = joins.then(|| job.clone());
         self.state.requests -= 1;
         self.state.remove(id);
-        if joins {
-            self.join(&job, now, effects);
+        if let Some(answered) = joining {
+            self.join(&answered, now, effects);
         }
     }
 }
 
 impl State<'_> {
     /// The next step of a part and its stage; `None`: the part is over.
-    pub(super) fn next_step(&self, id: JobId, part: Part) -> Option<(Step, StageId)> {
-        let job = self.job(id);
-        let graph = self.graph(id);
+    #[inline(always)]
+    pub(super) fn next_step(&self, job: &Job, part: Part) -> Option<(Step, StageId)> {
+        let graph = self.graph_of(job);
         if let Part::Free(position) = part {
             let stage = graph.stages[position as usize];
             return (job.done & (1 << position) == 0).then_some((Step::Stage(position), stage));
@@ -300,7 +280,7 @@ impl State<'_> {
         let left = if part == Part::Rebuild {
             0
         } else {
-            graph.bound_mask() & !job.done
+            graph.bound & !job.done
         };
         (left != 0).then(|| {
             let position = left.trailing_zeros() as u8;
@@ -326,27 +306,24 @@ impl State<'_> {
     }
 
     /// Whether every stage of a query has ended.
+    #[inline(always)]
     fn job_ends(&self, id: JobId) -> bool {
         let job = self.job(id);
-        job.class == Class::Query && job.done.count_ones() as usize == self.graph(id).stages.len()
+        let graph = &self.world.query_graph;
+        job.class == Class::Query && (graph.bound | graph.free) & !job.done == 0
     }
 
-    fn task(&self, id: JobId, step: Step, stage: StageId, engine: EngineId) -> Task {
-        let job = self.job(id);
-        let (size, context) = match step {
-            Step::Encode => (job.plan.encode, 0),
-            Step::Import => (job.plan.import, 0),
-            Step::Reconstruct => (job.plan.rebuild, job.plan.context),
-            Step::Stage(_) | Step::Blocked => {
-                let before = |version| self.context_tokens(job.stream, version) as u32;
-                match self.world.stages[stage.0 as usize].kind {
-                    StageKind::Project => (job.tokens, 0),
-                    StageKind::Ingest => (job.tokens, before(job.version - 1)),
-                    StageKind::QueryPrefill => (job.prompt, job.context),
-                    StageKind::Decode => (job.max_output - 1, job.context + job.prompt),
-                    _ => (1, 0),
-                }
-            }
+    /// The task of a step, and the memory intensity that it is believed to have.
+    #[inline(always)]
+    fn task(&self, job: &Job, step: Step, stage: StageId, engine: EngineId) -> (Task, f64) {
+        let (size, context, mu) = match self.world.stages[stage.0 as usize].kind {
+            StageKind::QueryPrefill => (job.prompt, job.context, job.service.prefill_mu),
+            StageKind::Decode => (
+                job.max_output - 1,
+                job.context + job.prompt,
+                job.service.decode_mu,
+            ),
+            kind => self.other_task(job, step, stage, kind, engine),
         };
         let source = if step == Step::Import {
             EngineId(job.plan.source)
@@ -358,7 +335,7 @@ impl State<'_> {
         } else {
             job.version
         };
-        Task {
+        let task = Task {
             stage,
             ticket: job.ticket,
             stream: job.stream,
@@ -366,6 +343,39 @@ impl State<'_> {
             context,
             version,
             source,
-        }
+        };
+        (task, mu)
+    }
+
+    /// Size, context and believed memory intensity of a task that is no prefill of a query or decode.
+    #[inline(never)]
+    fn other_task(
+        &self,
+        job: &Job,
+        step: Step,
+        stage: StageId,
+        kind: StageKind,
+        engine: EngineId,
+    ) -> (u32, u32, f64) {
+        let (size, context) = match step {
+            Step::Encode => (job.plan.encode, 0),
+            Step::Import => (job.plan.import, 0),
+            Step::Reconstruct => (job.plan.rebuild, job.plan.context),
+            Step::Stage(_) | Step::Blocked => match kind {
+                StageKind::Project => (job.tokens, 0),
+                StageKind::Ingest => {
+                    let before = self.context_tokens(job.stream, job.version - 1);
+                    (job.tokens, before as u32)
+                }
+                _ => (1, 0),
+            },
+        };
+        let n = match kind {
+            StageKind::Encode => self.megapixels(job.stream),
+            StageKind::Import => self.kv_bytes(size.into()) as f64,
+            _ => f64::from(size),
+        };
+        let mu = self.believed_mu(engine, stage, n, context.into());
+        (size, context, mu)
     }
 }

@@ -1,9 +1,10 @@
-//! What a lane may start next, and what must be reserved for it.
+//! What a lane may start next.
 
-use super::state::{Class, Item, JobId, Part, Plan, State, Step, UNBOUND, lanes_of};
-use super::{Dispatcher, Effect, Effects, Job, Preparation, Reason};
+use super::begin::Begun;
+use super::state::{Class, Item, Job, Part, State, Step, lanes_of};
+use super::{Dispatcher, Effects, Reason};
 use crate::time::{Duration, Instant};
-use crate::world::{EngineId, LaneId, StreamId};
+use crate::world::LaneId;
 
 impl Dispatcher<'_> {
     /// Starts what may start, lane by lane, each lane's queue in order.
@@ -11,13 +12,11 @@ impl Dispatcher<'_> {
         for index in 0..self.state.lanes.len() {
             let lane = LaneId(index as u8);
             let state = &self.state.lanes[index];
-            if state.failed {
+            if state.running || state.failed {
                 continue;
             }
             if let Some(held) = state.held {
-                if !state.running {
-                    self.step(lane, held, now, effects);
-                }
+                self.step(lane, held, now, effects);
                 let state = self.state.lane(lane);
                 if state.held.is_some() {
                     if !state.running && !state.queries.is_empty() {
@@ -26,17 +25,19 @@ impl Dispatcher<'_> {
                     continue;
                 }
             }
-            if self.state.lane(lane).queue_is_empty() {
-                continue;
-            }
-            if !self.start_queued(lane, true, now, effects) {
-                self.start_queued(lane, false, now, effects);
+            let state = self.state.lane(lane);
+            if state.queries.is_empty() || !self.start_queued(lane, true, now, effects) {
+                let state = self.state.lane(lane);
+                if !state.frames.is_empty() {
+                    self.start_queued(lane, false, now, effects);
+                }
             }
         }
     }
 
     /// While the part that holds a lane waits for a stage of its request, the lane runs such stages:
     /// else two requests could wait for each other, or one for itself.
+    #[inline(never)]
     fn start_meanwhile(&mut self, lane: LaneId, now: Instant, effects: &mut Effects) {
         let state = self.state.lane(lane);
         let Some(held) = state.held.filter(|&held| self.state.awaits_stage(held)) else {
@@ -68,7 +69,7 @@ impl Dispatcher<'_> {
             return false;
         }
         let mut at = 0;
-        while let Some(&item) = self.state.lane_mut(lane).queue_mut(query).get(at) {
+        while let Some(&item) = self.state.lane(lane).queue(query).get(at) {
             // A part that waits for a stage of its request lets that stage run.
             if one_at_a_time && !item.is_stage() || !self.state.may_hold(item) {
                 at += 1;
@@ -99,6 +100,7 @@ impl Dispatcher<'_> {
         false
     }
 
+    #[inline(always)]
     pub(super) fn dequeue(&mut self, lane: LaneId, item: Item, at: usize) {
         let state = self.state.lane_mut(lane);
         let queue = state.queue_mut(item.query);
@@ -114,6 +116,7 @@ impl Dispatcher<'_> {
     }
 
     /// Queues an item that `lane`'s engine cannot serve on the best lane that can.
+    #[inline(never)]
     fn elsewhere(&mut self, lane: LaneId, item: Item, now: Instant, effects: &mut Effects) {
         let id = item.job;
         // What moves may start on a lane that has been looked at already.
@@ -154,6 +157,7 @@ impl Dispatcher<'_> {
     }
 
     /// Refuses what a lane took from its queue.
+    #[cold]
     fn turn_away(&mut self, item: Item, reason: Reason, effects: &mut Effects) {
         self.part_ended = true;
         if item.query && item.part == Part::Bound {
@@ -162,296 +166,11 @@ impl Dispatcher<'_> {
         }
         self.lose(item.job, reason, effects);
     }
-
-    /// Reserves what a part needs. A version is bound here at the latest.
-    fn begin(&mut self, lane: LaneId, item: Item, now: Instant, effects: &mut Effects) -> Begun {
-        let world = self.state.world;
-        let id = item.job;
-        let engine = world.engine_of(lane);
-        let job = self.state.job(id);
-        let stream = job.stream;
-        match item.part {
-            Part::Free(_) => {
-                if job.class != Class::Query {
-                    self.state.stream_mut(stream).ingesting += 1;
-                }
-                Begun::Yes
-            }
-            Part::Rebuild => {
-                let version = self.state.version_for(job);
-                if self.state.too_long(job, version) {
-                    return Begun::Refused(Reason::ContextTooLong);
-                }
-                let tokens = self.state.context_tokens(stream, version);
-                let bytes = self.state.kv_bytes(tokens);
-                if bytes > world.engines[engine.0 as usize].kv_budget {
-                    return Begun::NeverHere;
-                }
-                if !self.room_for_copy(id, engine, bytes, effects) {
-                    return Begun::NotYet;
-                }
-                self.state.give_kv(engine, bytes);
-                let encode = self.state.frames_among(stream, version, tokens);
-                self.bind(id, version, effects);
-                let job = self.state.job_mut(id);
-                job.lane = lane;
-                job.rebuilt_on = Some(engine);
-                job.rebuilt_bytes = bytes;
-                job.plan = Plan {
-                    encode,
-                    rebuild: tokens as u32,
-                    ..Plan::default()
-                };
-                self.state.stream_mut(stream).ingesting += 1;
-                Begun::Yes
-            }
-            Part::Bound => {
-                if job.class == Class::Query
-                    && job.version == UNBOUND
-                    && self.state.too_long(job, self.state.version_for(job))
-                {
-                    return Begun::Refused(Reason::ContextTooLong);
-                }
-                if !self.state.can_begin(id, engine) {
-                    return Begun::NeverHere;
-                }
-                if self.state.job(id).class == Class::Query {
-                    self.begin_answer(lane, id, now, effects)
-                } else {
-                    self.begin_ingest(lane, id, now, effects)
-                }
-            }
-        }
-    }
-
-    /// Makes room for a version that a part reads and for what the part adds, in tokens; says how much
-    /// of the version is missing then.
-    fn room_for(
-        &mut self,
-        engine: EngineId,
-        stream: StreamId,
-        version: u32,
-        added: u64,
-        effects: &mut Effects,
-    ) -> Result<u64, Begun> {
-        let state = &mut self.state;
-        let resident = state.resident(engine, stream);
-        let missing = state
-            .stream(stream)
-            .missing(resident, version, state.world.keep);
-        let bytes = state.kv_bytes(missing + added);
-        if state.make_room(engine, stream, bytes, effects) {
-            return Ok(missing);
-        }
-        if state.lanes_busy > 0 {
-            return Err(Begun::NotYet);
-        }
-        // Nothing runs that could give memory back: other versions of the stream are in the way.
-        if state.resident(engine, stream).present && state.rebuilders & (1 << engine.0) != 0 {
-            state.evict(engine, stream, effects);
-            let whole = state.context_tokens(stream, version);
-            let bytes = state.kv_bytes(whole + added);
-            if state.make_room(engine, stream, bytes, effects) {
-                return Ok(whole);
-            }
-        }
-        Err(Begun::NeverHere)
-    }
-
-    /// Makes room for a copy that is one request's alone (reuse off).
-    fn room_for_copy(
-        &mut self,
-        id: JobId,
-        engine: EngineId,
-        bytes: u64,
-        effects: &mut Effects,
-    ) -> bool {
-        let stream = self.state.job(id).stream;
-        if self.state.make_room(engine, stream, bytes, effects) {
-            return true;
-        }
-        if self.state.lanes_busy > 0 {
-            return false;
-        }
-        // Nothing runs that could give memory back: contexts rebuilt for requests that wait go.
-        for index in 0..self.state.jobs.len() as u32 {
-            if JobId(index) != id {
-                self.state.drop_rebuilt(JobId(index));
-            }
-        }
-        self.state.make_room(engine, stream, bytes, effects)
-    }
-
-    fn begin_answer(
-        &mut self,
-        lane: LaneId,
-        id: JobId,
-        now: Instant,
-        effects: &mut Effects,
-    ) -> Begun {
-        let world = self.state.world;
-        let engine = world.engine_of(lane);
-        let job = self.state.job(id);
-        let stream = job.stream;
-        let version = self.state.version_for(job);
-        let own = u64::from(job.prompt) + u64::from(job.max_output);
-        let context = self.state.context_tokens(stream, version);
-        let plan;
-        if world.modes.context_reuse {
-            let missing = match self.room_for(engine, stream, version, own, effects) {
-                Ok(missing) => missing,
-                Err(begun) => return begun,
-            };
-            let private = self.state.kv_bytes(own);
-            plan = self.reserve(stream, version, engine, missing, now);
-            self.state.give_kv(engine, private);
-            self.state.job_mut(id).private_bytes = private;
-        } else {
-            let rebuilt = self.state.job(id).rebuilt_on;
-            let copy = if rebuilt == Some(engine) { 0 } else { context };
-            let mut private = self.state.kv_bytes(own + copy);
-            if !self.room_for_copy(id, engine, private, effects) {
-                if self.state.lanes_busy > 0 {
-                    return Begun::NotYet;
-                }
-                // Not even with nothing else there: its own rebuilt context is in the way.
-                self.state.drop_rebuilt(id);
-                private = self.state.kv_bytes(own + context);
-                if !self.state.can_begin(id, engine)
-                    || !self.state.make_room(engine, stream, private, effects)
-                {
-                    return Begun::Refused(Reason::NeverFits);
-                }
-            }
-            self.state.give_kv(engine, private);
-            self.state.job_mut(id).private_bytes = private;
-            plan = self.private_plan(id, version, engine, context as u32);
-        }
-        self.bind(id, version, effects);
-        let (newest_frame, behind) = {
-            let context = self.state.stream(stream);
-            let item = context.item(version);
-            (
-                item.newest_frame,
-                context.frames.saturating_sub(item.frames),
-            )
-        };
-        let job = self.state.job_mut(id);
-        // A context rebuilt on the ingesting lane was reconstructed, wherever it is copied to.
-        job.preparation = if job.rebuilt_on.is_some() {
-            Preparation::Reconstruct
-        } else {
-            plan.kind()
-        };
-        job.plan = plan;
-        job.lane = lane;
-        job.context = context as u32;
-        job.started = now;
-        job.newest_frame = newest_frame;
-        job.frames_behind = behind;
-        let (prompt, predicted) = (job.prompt, job.predicted);
-        let service = self
-            .state
-            .service(engine, prompt, predicted, context as u32);
-        self.state.job_mut(id).service = service;
-        let streams = self.state.stream_mut(stream);
-        streams.ready_answers -= 1;
-        streams.answering += 1;
-        self.state.answers_running += 1;
-        Begun::Yes
-    }
-
-    /// How a context that is this request's alone becomes usable (reuse off).
-    fn private_plan(&self, id: JobId, version: u32, engine: EngineId, tokens: u32) -> Plan {
-        let job = self.state.job(id);
-        match job.rebuilt_on {
-            Some(source) if source == engine => Plan::default(),
-            Some(source) if self.state.import_time(source, engine, tokens).is_some() => Plan {
-                import: tokens,
-                source: source.0,
-                ..Plan::default()
-            },
-            _ => Plan {
-                encode: self.state.frames_among(job.stream, version, tokens.into()),
-                rebuild: tokens,
-                ..Plan::default()
-            },
-        }
-    }
-
-    fn begin_ingest(
-        &mut self,
-        lane: LaneId,
-        id: JobId,
-        now: Instant,
-        effects: &mut Effects,
-    ) -> Begun {
-        let world = self.state.world;
-        let engine = world.engine_of(lane);
-        let job = self.state.job(id);
-        let (stream, before, tokens) = (job.stream, job.version - 1, u64::from(job.tokens));
-        let missing = match self.room_for(engine, stream, before, tokens, effects) {
-            Ok(missing) => missing,
-            Err(begun) => return begun,
-        };
-        let plan = self.reserve(stream, before, engine, missing, now);
-        self.state.give_kv(engine, self.state.kv_bytes(tokens));
-        self.state.resident_mut(engine, stream).tokens += tokens;
-        let job = self.state.job_mut(id);
-        job.plan = plan;
-        job.lane = lane;
-        self.state.stream_mut(stream).ingesting += 1;
-        Begun::Yes
-    }
-
-    /// Pins what a part reads, and counts what it will add.
-    fn reserve(
-        &mut self,
-        stream: StreamId,
-        version: u32,
-        engine: EngineId,
-        missing: u64,
-        now: Instant,
-    ) -> Plan {
-        let (mut plan, _) = self.state.plan(stream, version, engine);
-        if plan.import > 0 {
-            self.state.resident_mut(EngineId(plan.source), stream).pins += 1;
-            plan.source_pinned = true;
-        }
-        self.state.give_kv(engine, self.state.kv_bytes(missing));
-        let resident = self.state.resident_mut(engine, stream);
-        resident.pins += 1;
-        resident.tokens += missing;
-        resident.used = resident.used.max(now);
-        if missing == 0 && !resident.present {
-            // An empty context without a system prompt: nothing to prepare.
-            self.state.settle(engine, stream, version, now);
-        }
-        plan
-    }
-
-    fn bind(&mut self, id: JobId, version: u32, effects: &mut Effects) {
-        let job = self.state.job_mut(id);
-        if job.version == UNBOUND {
-            job.version = version;
-            effects.push(Effect::Bind {
-                stream: job.stream,
-                index: job.index,
-                version,
-            });
-        }
-    }
-}
-
-enum Begun {
-    Yes,
-    NotYet,
-    NeverHere,
-    Refused(Reason),
 }
 
 impl State<'_> {
     /// Whether the modes let a part take a lane now.
+    #[inline(always)]
     pub(crate) fn may_hold(&self, item: Item) -> bool {
         let modes = &self.world.modes;
         let job = self.job(item.job);
@@ -467,67 +186,22 @@ impl State<'_> {
         }
     }
 
-    /// Whether an engine could hold a bound part with nothing else there, and have its version.
-    fn can_begin(&self, id: JobId, engine: EngineId) -> bool {
-        self.bytes_needed(id) <= self.world.engines[engine.0 as usize].kv_budget
-            && (self.rebuilders & (1 << engine.0) != 0 || self.can_prepare(id, engine))
-    }
-
-    /// Whether an engine that cannot rebuild a context can have a bound part's version.
-    fn can_prepare(&self, id: JobId, engine: EngineId) -> bool {
-        let job = self.job(id);
-        let version = match job.class {
-            Class::Query => self.version_for(job),
-            Class::Frame | Class::Join => job.version - 1,
-        };
-        if self.world.modes.context_reuse {
-            return self.plan(job.stream, version, engine).0.rebuild == 0;
-        }
-        let tokens = self.context_tokens(job.stream, version) as u32;
-        match job.rebuilt_on {
-            Some(source) if source == engine => true,
-            Some(source) if self.import_time(source, engine, tokens).is_some() => true,
-            _ => tokens == 0,
-        }
-    }
-
-    /// Whether a request on this version exceeds the model's longest context.
-    pub(super) fn too_long(&self, job: &Job, version: u32) -> bool {
-        let tokens = self.context_tokens(job.stream, version)
-            + u64::from(job.prompt)
-            + u64::from(job.max_output);
-        tokens > self.world.model.max_context_tokens.into()
-    }
-
     pub(super) fn anything_runs(&self) -> bool {
         self.lanes.iter().any(|lane| lane.running)
     }
 
     /// Whether a part's next stage waits for another stage of its request.
     fn awaits_stage(&self, item: Item) -> bool {
-        match self.next_step(item.job, item.part) {
-            Some((Step::Stage(position), _)) => {
-                let job = self.job(item.job);
-                self.graph(item.job).after[position as usize] & !job.done != 0
-                    && job.class != Class::Join
-            }
+        let job = self.job(item.job);
+        match self.next_step(job, item.part) {
+            Some((Step::Stage(position), _)) => self.stage_waits(job, position),
             _ => false,
         }
     }
 
-    /// KV bytes that a bound part needs on its engine, if nothing of its stream were there.
-    fn bytes_needed(&self, id: JobId) -> u64 {
-        let job = self.job(id);
-        let tokens = match job.class {
-            Class::Query => {
-                self.context_tokens(job.stream, self.version_for(job))
-                    + u64::from(job.prompt)
-                    + u64::from(job.max_output)
-            }
-            Class::Frame | Class::Join => {
-                self.context_tokens(job.stream, job.version - 1) + u64::from(job.tokens)
-            }
-        };
-        self.kv_bytes(tokens)
+    /// Whether a stage of a job waits for another.
+    #[inline(always)]
+    pub(super) fn stage_waits(&self, job: &Job, position: u8) -> bool {
+        self.graph_of(job).after[position as usize] & !job.done != 0 && job.class != Class::Join
     }
 }

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::context::{Resident, StreamState};
-use super::estimate::{Quote, Service, ServiceMemo, SlowdownMemo};
+use super::estimate::Quote;
+use super::memo::{Service, ServiceMemo, SlowdownMemo};
 use super::message::Preparation;
 use crate::contention::Load;
 use crate::spec::scenario::StateTransfer;
@@ -56,8 +57,9 @@ pub(crate) struct Job {
     pub(crate) lane: LaneId,
     pub(crate) plan: Plan,
     pub(crate) preparation: Preparation,
-    /// Once it has started: tokens of its version, and its expected service on its lane.
+    /// Query: tokens of its version, once bound.
     pub(crate) context: u32,
+    /// Once it has started: its expected service on its lane.
     pub(crate) service: Service,
     /// KV bytes held for it alone on its lane's engine.
     pub(crate) private_bytes: u64,
@@ -161,6 +163,7 @@ pub(crate) enum Step {
 /// A lane.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneState {
+    pub(crate) engine: EngineId,
     /// Parts that wait for it. Queries' go first, in order of placement; frames' in order of the frames'
     /// arrival, so that no newer frame overtakes an older one's ingest.
     pub(crate) queries: VecDeque<Item>,
@@ -173,6 +176,8 @@ pub(crate) struct LaneState {
     /// Stage that runs, for exclusion and contention; meaningful while `running`.
     pub(crate) stage: StageId,
     pub(crate) running: bool,
+    /// Exclusion groups of that stage.
+    pub(crate) groups: u32,
     /// Expected end of the part that holds the lane.
     pub(crate) expected_end: Instant,
     /// Expected time of the queued items: queries, and everything.
@@ -184,6 +189,11 @@ pub(crate) struct LaneState {
 }
 
 impl LaneState {
+    #[inline]
+    pub(crate) fn queue(&self, query: bool) -> &VecDeque<Item> {
+        if query { &self.queries } else { &self.frames }
+    }
+
     #[inline]
     pub(crate) fn queue_mut(&mut self, query: bool) -> &mut VecDeque<Item> {
         if query {
@@ -304,6 +314,7 @@ impl State<'_> {
     }
 
     /// A slot for a job.
+    #[inline]
     pub(crate) fn insert(&mut self, job: Job) -> JobId {
         if let Some(id) = self.free_jobs.pop() {
             self.jobs[id.0 as usize] = job;
@@ -315,6 +326,7 @@ impl State<'_> {
     }
 
     /// Gives a job's slot back.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, id: JobId) {
         let job = self.job_mut(id);
         debug_assert!(!job.free, "job {} ended twice", id.0);

@@ -377,11 +377,15 @@ fn graph(nodes: &[StageNode], order: &Order, list: &mut Vec<Stage>) -> Graph {
             .iter()
             .position(|&node| nodes[node].name == *name)
     };
+    let bound = (1 << order.bound_at) | (1 << order.bound_end);
+    let all = order.nodes.iter().fold(0, |all, _| all << 1 | 1);
     let mut graph = Graph {
         stages: Vec::new(),
         after: Vec::new(),
         bound_at: order.bound_at as u8,
         bound_end: order.bound_end as u8,
+        bound,
+        free: all & !bound,
     };
     for (at, &node) in order.nodes.iter().enumerate() {
         let StageNode { name, kind, after } = &nodes[node];

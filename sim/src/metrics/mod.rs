@@ -171,17 +171,17 @@ impl<'w> Metrics<'w> {
         self.completed
     }
 
-    /// Busy time of each lane after the warm-up, what runs now included.
-    fn busy_so_far(&self, now: Instant) -> [u64; LANES_MAX] {
-        let mut busy = self.busy;
-        for (busy, &since) in busy.iter_mut().zip(&self.since) {
-            if since != Instant::NEVER {
-                *busy += now.saturating_since(since.max(self.world.warm_up)).0;
-            }
-        }
-        busy
+    /// Busy time of the busiest lane after the warm-up, what runs now included.
+    fn busiest_so_far(&self, now: Instant) -> u64 {
+        let lanes = self.busy.iter().zip(&self.since);
+        let busy = lanes.take(self.world.lanes.len()).map(|(&busy, &since)| {
+            // An idle lane's start is never: no time has passed since.
+            busy + now.saturating_since(since.max(self.world.warm_up)).0
+        });
+        busy.max().unwrap_or(0)
     }
 
+    #[inline(always)]
     fn lane_starts(&mut self, now: Instant, lane: usize, stage: u8) {
         self.since[lane] = now;
         self.stage[lane] = stage;
@@ -193,6 +193,7 @@ impl<'w> Metrics<'w> {
     }
 
     /// Counts a lane's busy time, and of the traffic and energy the share after the warm-up.
+    #[inline(always)]
     fn lane_stops(&mut self, now: Instant, lane: usize, bytes: u64, nanojoules: u64) {
         let since = std::mem::replace(&mut self.since[lane], Instant::NEVER);
         let busy = now.saturating_since(since.max(self.world.warm_up)).0;
@@ -224,14 +225,14 @@ impl Sink for Metrics<'_> {
             Input::Frame { stream, .. } => {
                 self.frames += 1;
                 self.frame_arrivals[stream.0 as usize].push_back(now);
-                let busy = self.busy_so_far(now);
-                self.backlog.arrives(now, self.world.warm_up, busy);
+                let busiest = self.busiest_so_far(now);
+                self.backlog.arrives(now, self.world.warm_up, busiest);
             }
             Input::Query { stream, .. } => {
                 self.last_query = now;
                 if self.open[stream.0 as usize] {
-                    let busy = self.busy_so_far(now);
-                    self.queries.arrives(now, self.world.warm_up, busy);
+                    let busiest = self.busiest_so_far(now);
+                    self.queries.arrives(now, self.world.warm_up, busiest);
                 }
                 if now >= self.world.warm_up {
                     self.arrived += 1;

@@ -1,7 +1,6 @@
 //! What waits while work arrives, and whether it piles up.
 
 use crate::time::Instant;
-use crate::world::LANES_MAX;
 
 /// Fewest arrivals from which a trend of a queue is read.
 const ARRIVALS_MIN: u64 = 30;
@@ -21,8 +20,8 @@ pub(super) struct Queue {
     now: State,
     /// As the newest arrival came: what followed only drained it.
     at_arrival: State,
-    /// Busy time of each lane up to the newest arrival.
-    busy: [u64; LANES_MAX],
+    /// Busy time of the busiest lane up to the newest arrival.
+    busiest: u64,
     /// Arrivals after the warm-up.
     arrived: u64,
     /// Of these, turned away because the queue was full.
@@ -31,13 +30,14 @@ pub(super) struct Queue {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    at: Instant,
+    /// Time of the newest change since the end of the warm-up, ns; 0 before.
+    at: f64,
     /// ∫ N dt, ns.
     area: f64,
     /// ∫ t·N dt, ns².
     moment: f64,
-    /// N at `at`.
-    count: u64,
+    /// N after that change.
+    count: u32,
 }
 
 /// What a queue says of the load.
@@ -61,24 +61,21 @@ impl Trend {
 }
 
 impl Queue {
-    fn changes(&mut self, now: Instant, warm_up: Instant, by: i64) {
+    fn changes(&mut self, now: Instant, warm_up: Instant, by: i32) {
         let state = &mut self.now;
-        if now > warm_up {
-            let from = state.at.saturating_since(warm_up).0 as f64;
-            let to = now.saturating_since(warm_up).0 as f64;
-            let area = state.count as f64 * (to - from);
-            state.area += area;
-            state.moment += area * 0.5 * (from + to);
-        }
+        let (from, to) = (state.at, now.saturating_since(warm_up).0 as f64);
+        let area = f64::from(state.count) * (to - from);
+        state.area += area;
+        state.moment += area * 0.5 * (from + to);
         state.count = state.count.saturating_add_signed(by);
-        state.at = now;
+        state.at = to;
     }
 
-    /// One more; `busy`: each lane's busy time after the warm-up so far.
-    pub(super) fn arrives(&mut self, now: Instant, warm_up: Instant, busy: [u64; LANES_MAX]) {
+    /// One more; `busiest`: the busiest lane's busy time after the warm-up so far.
+    pub(super) fn arrives(&mut self, now: Instant, warm_up: Instant, busiest: u64) {
         self.changes(now, warm_up, 1);
         self.at_arrival = self.now;
-        self.busy = busy;
+        self.busiest = busiest;
         self.arrived += u64::from(now >= warm_up);
     }
 
@@ -93,24 +90,23 @@ impl Queue {
     }
 
     /// Its trend; `None`: too few arrivals, or nothing ever waited.
-    pub(super) fn trend(&self, warm_up: Instant) -> Option<Trend> {
+    pub(super) fn trend(&self) -> Option<Trend> {
         let State {
-            at,
+            at: span,
             area,
             moment,
             count,
         } = self.at_arrival;
-        let span = at.saturating_since(warm_up).0 as f64;
         if self.arrived < ARRIVALS_MIN || area <= 0.0 || span <= 0.0 {
             return None;
         }
-        let busiest = self.busy.iter().copied().max().unwrap_or(0) as f64 / span;
+        let busiest = self.busiest as f64 / span;
         debug_assert!(busiest <= 1.0, "a lane was busy {busiest} of the time");
         // The queue's centre of mass in time: 1/2 for a level queue, 2/3 for a straight ramp.
         let index = (moment / area / span - 0.5) * 6.0;
         // A ramp on lanes that are at times idle, or that ends with few more than it held on average,
         // may be noise.
-        let grew = busiest >= FULL || count as f64 > 1.5 * area / span + 4.0;
+        let grew = busiest >= FULL || f64::from(count) > 1.5 * area / span + 4.0;
         let refused = self.turned_away as f64 / self.arrived as f64;
         Some(Trend {
             index,
@@ -127,12 +123,6 @@ mod tests {
 
     const WARM_UP: Instant = Instant(0);
 
-    fn busy(share: f64, now: u64) -> [u64; LANES_MAX] {
-        let mut all = [0; LANES_MAX];
-        all[0] = (share * now as f64) as u64;
-        all
-    }
-
     /// One arrival a second for 100 s, each of which ends as `ends` says: seconds after it.
     fn play(share: f64, ends: impl Fn(u64) -> Option<u64>) -> Queue {
         const SECOND: u64 = 1_000_000_000;
@@ -147,7 +137,7 @@ mod tests {
         let mut queue = Queue::default();
         for (at, arrives) in events {
             if arrives {
-                queue.arrives(Instant(at), WARM_UP, busy(share, at));
+                queue.arrives(Instant(at), WARM_UP, (share * at as f64) as u64);
             } else {
                 queue.ends(Instant(at), WARM_UP);
             }
@@ -157,11 +147,11 @@ mod tests {
 
     #[test]
     fn a_level_queue_is_level_and_a_ramp_is_one() {
-        let level = play(0.5, |_| Some(1_500_000_000)).trend(WARM_UP);
+        let level = play(0.5, |_| Some(1_500_000_000)).trend();
         let level = level.expect("is judged");
         assert!(level.index.abs() < 0.1, "{level:?}");
         assert!(!level.grows && !level.near() && !level.overflows);
-        let ramp = play(0.5, |_| None).trend(WARM_UP).expect("is judged");
+        let ramp = play(0.5, |_| None).trend().expect("is judged");
         assert!((ramp.index - 1.0).abs() < 0.1, "{ramp:?}");
         assert!(ramp.grows);
     }
@@ -176,10 +166,10 @@ mod tests {
                 100_000_000
             })
         };
-        let trend = play(0.4, ends).trend(WARM_UP).expect("is judged");
+        let trend = play(0.4, ends).trend().expect("is judged");
         assert!(trend.index > GROWING && !trend.grows && trend.near());
         // The same on a lane that never rests is growth.
-        assert!(play(0.99, ends).trend(WARM_UP).expect("is judged").grows);
+        assert!(play(0.99, ends).trend().expect("is judged").grows);
     }
 
     #[test]
@@ -189,7 +179,7 @@ mod tests {
             for _ in 0..refused {
                 queue.turned_away();
             }
-            let trend = queue.trend(WARM_UP).expect("is judged");
+            let trend = queue.trend().expect("is judged");
             assert_eq!(trend.overflows, overflows, "{share} {refused}");
         }
     }

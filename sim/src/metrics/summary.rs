@@ -327,8 +327,8 @@ impl Load {
         if world.closed_loop() {
             return load;
         }
-        load.queries = metrics.queries.trend(world.warm_up);
-        load.frames = metrics.backlog.trend(world.warm_up);
+        load.queries = metrics.queries.trend();
+        load.frames = metrics.backlog.trend();
         let trends = || load.queries.into_iter().chain(load.frames);
         load.busiest = trends()
             .map(|trend| trend.busiest)

@@ -31,7 +31,7 @@ pub(super) fn source_of(key: u128) -> usize {
 #[derive(Clone, Debug)]
 pub(super) enum Agenda {
     /// Few sources: one slot each.
-    Slots([u64; SLOTS]),
+    Slots(Box<[u64]>),
     /// Many.
     Heap(BinaryHeap<Reverse<u128>>),
 }
@@ -40,7 +40,7 @@ impl Agenda {
     /// An empty agenda for this many sources.
     pub(super) fn new(sources: usize) -> Self {
         if sources <= SLOTS {
-            Self::Slots([NEVER; SLOTS])
+            Self::Slots(vec![NEVER; sources].into())
         } else {
             Self::Heap(BinaryHeap::with_capacity(sources))
         }
@@ -49,7 +49,7 @@ impl Agenda {
     /// Forgets everything, keeps the memory.
     pub(super) fn clear(&mut self) {
         match self {
-            Self::Slots(times) => *times = [NEVER; SLOTS],
+            Self::Slots(times) => times.fill(NEVER),
             Self::Heap(heap) => heap.clear(),
         }
     }
@@ -85,8 +85,8 @@ impl Agenda {
     pub(super) fn first(&self) -> u128 {
         match self {
             Self::Slots(times) => {
-                let (mut least, mut at) = (times[0], 0);
-                for (slot, &time) in (1..).zip(&times[1..]) {
+                let (mut least, mut at) = (NEVER, 0);
+                for (slot, &time) in (0..).zip(times) {
                     if time < least {
                         (least, at) = (time, slot);
                     }

@@ -114,8 +114,8 @@ impl<'a> View<'a> {
 
     /// Preparation and service of a request on a lane, alone.
     pub fn service(&self, request: Request, lane: LaneId) -> Duration {
-        let (prepare, alone) = self.state.bound_time(request.0, lane);
-        Duration(prepare.saturating_add(alone))
+        let quote = self.state.quote(request.0, lane);
+        Duration(quote.prepare.saturating_add(quote.service.alone))
     }
 
     /// Time until a lane is free for a request.

@@ -20,16 +20,17 @@ impl StateAware {
     }
 
     /// The score as far as a lane's own work goes: with S, a lower bound of it.
+    #[inline(always)]
     fn score(&self, view: &View<'_>, request: Request, lane: LaneId) -> u64 {
         let wait = view.wait(lane).0;
         if self.terms == Terms::W {
             return wait;
         }
-        let (prepare, alone) = view.state.bound_time(request.0, lane);
-        let prepared = wait.saturating_add(prepare);
+        let quote = view.state.quote(request.0, lane);
+        let prepared = wait.saturating_add(quote.prepare);
         match self.terms {
             Terms::W | Terms::Wp => prepared,
-            Terms::Wps => prepared.saturating_add(alone),
+            Terms::Wps => prepared.saturating_add(quote.service.alone),
         }
     }
 }
@@ -45,10 +46,23 @@ impl Policy for StateAware {
         // Co-running never makes a score smaller, so a lane whose bound does not beat the best so far
         // needs no look at what runs beside it. The likely winner goes first.
         let bound = |lane: LaneId| (self.score(view, request, lane), lane);
-        let Some(first) = view.answer_lanes().map(bound).min() else {
+        let mut lanes = view.answer_lanes();
+        let Some(first) = lanes.next() else {
             return Decision::Wait;
         };
+        let (mut first, mut second) = (bound(first), (u64::MAX, LaneId(u8::MAX)));
+        for bound in lanes.map(bound) {
+            // Of equals, the lane before is the smaller.
+            if bound.0 < first.0 {
+                (first, second) = (bound, first);
+            } else if bound.0 < second.0 {
+                second = bound;
+            }
+        }
         let mut best = (full_score(view, request, first.1), first.1);
+        if best < second {
+            return Decision::Place(first.1);
+        }
         for lane in view.answer_lanes() {
             if lane != first.1 && bound(lane) < best {
                 best = best.min((full_score(view, request, lane), lane));

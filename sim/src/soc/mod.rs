@@ -1,0 +1,367 @@
+//! The simulated executor: lanes in virtual time, slowed down by each other.
+//!
+//! Contention changes the rate at which a stage's work is done, never the amount: on any change of
+//! the running set the work left of every stage whose rate changes is advanced at the old rate and
+//! its end computed at the new. All events of one instant are applied before rates are recomputed.
+
+mod played;
+mod rates;
+
+use crate::dispatch::{Effect, Input, Task, lanes_of};
+use crate::drive::Executor;
+use crate::rng;
+use crate::spec::model::StageKind;
+use crate::time::{Duration, Instant};
+use crate::workload::{Arrival, Workload};
+use crate::world::{LANES_MAX, LaneId, STAGES_MAX, StageId, World};
+use played::{Costs, Played};
+use rates::{FEW, Rates, Together};
+
+/// What only the executor knows of a frame or query.
+#[derive(Clone, Copy, Debug, Default)]
+struct Truth {
+    noise: u64,
+    output: u32,
+}
+
+/// A lane's running task.
+#[derive(Clone, Debug)]
+struct Running {
+    /// Work left at `updated`, as ns alone.
+    left: f64,
+    updated: Instant,
+    /// Time beside the others ÷ time alone; 0 until computed.
+    slowdown: f64,
+    /// When it ends at the present rate; `NEVER` until that is computed.
+    end: Instant,
+    started: Instant,
+    tokens: u32,
+    stage: StageId,
+    /// It has been counted as played outside what was measured.
+    counted: bool,
+    played: Played,
+}
+
+/// The simulated SoC.
+#[derive(Debug)]
+pub struct Soc<'w> {
+    world: &'w World,
+    workload: Workload,
+    truths: Vec<Truth>,
+    free: Vec<u32>,
+    /// The lanes; meaningful where `active` has their bit.
+    lanes: Vec<Running>,
+    active: u16,
+    /// Ids of what the first lanes play; 0 where idle.
+    ids: [u64; FEW],
+    now: Instant,
+    rates_stale: bool,
+    /// The lane that ends first, and when; at most as late as any.
+    first: (Instant, LaneId),
+    costs: Costs,
+    rates: Rates,
+    unmeasured: Vec<[u64; STAGES_MAX]>,
+}
+
+impl<'w> Soc<'w> {
+    /// An idle SoC before replication `run` of a world.
+    pub fn new(world: &'w World, run: u32) -> Self {
+        let idle = Running {
+            left: 0.0,
+            updated: Instant::ZERO,
+            slowdown: 0.0,
+            end: Instant::NEVER,
+            started: Instant::ZERO,
+            tokens: 0,
+            stage: StageId(0),
+            counted: false,
+            played: Played::NOTHING,
+        };
+        Self {
+            world,
+            workload: Workload::new(
+                &world.streams,
+                world.seed,
+                run,
+                world.horizon,
+                world.prediction,
+            ),
+            truths: Vec::with_capacity(64),
+            free: Vec::with_capacity(64),
+            lanes: vec![idle; world.lanes.len()],
+            active: 0,
+            ids: [0; FEW],
+            now: Instant::ZERO,
+            rates_stale: false,
+            first: (Instant::NEVER, LaneId(0)),
+            costs: Costs::new(),
+            rates: Rates::new(),
+            unmeasured: vec![[0; STAGES_MAX]; world.engines.len()],
+        }
+    }
+
+    /// Back to the start, for replication `run`; allocations stay.
+    pub fn reset(&mut self, run: u32) {
+        self.workload.reset(run);
+        self.truths.clear();
+        self.free.clear();
+        self.active = 0;
+        self.ids = [0; FEW];
+        self.now = Instant::ZERO;
+        self.rates_stale = false;
+        self.first = (Instant::NEVER, LaneId(0));
+        for row in &mut self.unmeasured {
+            row.fill(0);
+        }
+    }
+
+    /// How often each engine's stages were played outside the range in which they were measured.
+    pub fn unmeasured(&self) -> &[[u64; STAGES_MAX]] {
+        &self.unmeasured
+    }
+
+    fn admit(&mut self, truth: Truth) -> u32 {
+        if let Some(ticket) = self.free.pop() {
+            self.truths[ticket as usize] = truth;
+            ticket
+        } else {
+            self.truths.push(truth);
+            self.truths.len() as u32 - 1
+        }
+    }
+
+    fn arrive(&mut self, arrival: Arrival) -> Input {
+        match arrival {
+            Arrival::Frame {
+                stream,
+                index,
+                tokens,
+                noise,
+            } => {
+                let ticket = self.admit(Truth { noise, output: 0 });
+                Input::Frame {
+                    ticket,
+                    stream,
+                    index,
+                    tokens,
+                }
+            }
+            Arrival::Query {
+                stream,
+                index,
+                prompt,
+                output,
+                predicted,
+                max_output,
+                deadline,
+                noise,
+            } => {
+                let ticket = self.admit(Truth { noise, output });
+                let index = index as u32;
+                Input::Query {
+                    ticket,
+                    stream,
+                    index,
+                    prompt,
+                    predicted,
+                    max_output,
+                    deadline,
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, lane: LaneId) -> Input {
+        self.active &= !(1 << lane.0);
+        if let Some(id) = self.ids.get_mut(lane.0 as usize) {
+            *id = 0;
+        }
+        self.rates_stale = true;
+        self.first = self.first_end();
+        let running = &self.lanes[lane.0 as usize];
+        let nanojoules = match self.world.power {
+            None => 0,
+            Some(power) => {
+                let busy = self.now.saturating_since(running.started).as_secs_f64();
+                let moved = power.joules_per_byte * running.played.bytes;
+                ((busy * running.played.watts + moved) * 1e9 + 0.5) as u64
+            }
+        };
+        Input::Finish {
+            lane,
+            tokens: running.tokens,
+            bytes: running.played.whole_bytes,
+            nanojoules,
+        }
+    }
+
+    fn start(&mut self, now: Instant, lane: LaneId, task: &Task) {
+        let world = self.world;
+        let truth = self
+            .truths
+            .get(task.ticket as usize)
+            .copied()
+            .unwrap_or(Truth {
+                // An answer that joins the history: its noise is its version's.
+                noise: (u64::from(task.stream.0) << 32) | u64::from(task.version),
+                output: 0,
+            });
+        let kind = world.stages[task.stage.0 as usize].kind;
+        let tokens = if kind == StageKind::Decode {
+            truth.output.saturating_sub(1).min(task.size)
+        } else {
+            0
+        };
+        let played = self.costs.of(world, lane, task, kind, tokens);
+        if !played.measured {
+            self.unmeasured[played.load.engine.0 as usize][task.stage.0 as usize] += 1;
+        }
+        debug_assert!(
+            self.active & (1 << lane.0) == 0,
+            "INV-3: lane {} is busy",
+            lane.0
+        );
+        self.active |= 1 << lane.0;
+        if let Some(id) = self.ids.get_mut(lane.0 as usize) {
+            *id = played.id;
+        }
+        self.rates_stale = true;
+        let running = &mut self.lanes[lane.0 as usize];
+        running.played = *played;
+        running.left = if played.noisy {
+            noisy_ns(world, played, task.stage, truth.noise)
+        } else {
+            played.alone_ns
+        };
+        running.updated = now;
+        running.slowdown = 0.0;
+        running.end = Instant::NEVER;
+        running.started = now;
+        running.tokens = tokens;
+        running.stage = task.stage;
+        running.counted = !played.measured;
+    }
+
+    /// Recomputes the rates of all running stages as of `now`.
+    fn update_rates(&mut self) {
+        self.rates_stale = false;
+        let lanes = &self.lanes;
+        let tasks = lanes_of(self.active).map(|lane| &lanes[lane.0 as usize].played);
+        if lanes.len() <= FEW {
+            let together = *self.rates.of(self.world, self.ids, tasks);
+            self.set_rates(&together);
+        } else {
+            let together = Together::<LANES_MAX>::of(self.world, tasks);
+            self.set_rates(&together);
+        }
+    }
+
+    /// Plays the running tasks at these rates from now on.
+    #[inline]
+    fn set_rates<const N: usize>(&mut self, together: &Together<N>) {
+        self.first = (Instant::NEVER, LaneId(0));
+        for (at, (lane, &slowdown)) in lanes_of(self.active).zip(&together.slowdown).enumerate() {
+            let running = &mut self.lanes[lane.0 as usize];
+            if together.outside >> at & 1 != 0 && !running.counted {
+                running.counted = true;
+                let engine = running.played.load.engine;
+                self.unmeasured[engine.0 as usize][running.stage.0 as usize] += 1;
+            }
+            running.set_rate(self.now, slowdown);
+            if running.end < self.first.0 {
+                self.first = (running.end, lane);
+            }
+        }
+    }
+
+    /// The lane that ends first, and when.
+    #[inline]
+    fn first_end(&self) -> (Instant, LaneId) {
+        let mut first = (Instant::NEVER, LaneId(0));
+        for lane in lanes_of(self.active) {
+            let end = self.lanes[lane.0 as usize].end;
+            if end < first.0 {
+                first = (end, lane);
+            }
+        }
+        first
+    }
+}
+
+impl Running {
+    /// Plays the task at a new rate from `now` on: what was done so far stays done.
+    #[inline]
+    fn set_rate(&mut self, now: Instant, slowdown: f64) {
+        if slowdown == self.slowdown {
+            return;
+        }
+        if self.slowdown > 0.0 {
+            let elapsed = now.saturating_since(self.updated).0 as f64;
+            self.left = (self.left - elapsed / self.slowdown).max(0.0);
+        }
+        self.updated = now;
+        self.slowdown = slowdown;
+        self.end = now + Duration((self.left * slowdown + 0.5) as u64);
+    }
+}
+
+/// Time of a task alone with its own noise, ns.
+#[inline(never)]
+fn noisy_ns(world: &World, played: &Played, stage: StageId, noise: u64) -> f64 {
+    let factor = world
+        .costs
+        .get(played.load.engine, stage)
+        .map_or(1.0, |costs| rng::factor(noise, stage.0, &costs.noise));
+    Duration::from_secs_f64(played.secs * factor).0 as f64
+}
+
+impl Executor for Soc<'_> {
+    fn next(&mut self) -> Option<(Instant, Input)> {
+        let arrives_at = self.workload.peek().unwrap_or(Instant::NEVER);
+        if self.rates_stale && self.first.0 > self.now && arrives_at > self.now {
+            self.update_rates();
+        }
+        let (done_at, lane) = self.first;
+        // At one instant, what ends goes before what arrives.
+        if arrives_at < done_at {
+            self.now = arrives_at;
+            let (_, arrival) = self.workload.pop()?;
+            return Some((arrives_at, self.arrive(arrival)));
+        }
+        if done_at == Instant::NEVER {
+            return None;
+        }
+        self.now = done_at;
+        Some((done_at, self.finish(lane)))
+    }
+
+    #[inline]
+    fn apply(&mut self, now: Instant, effect: &Effect) {
+        match effect {
+            Effect::Start { lane, task } => self.start(now, *lane, task),
+            Effect::Complete(done) => {
+                self.free.push(done.ticket);
+                self.workload.answered(done.stream, now);
+            }
+            Effect::Refuse {
+                ticket,
+                query,
+                stream,
+                ..
+            } => {
+                self.free.push(*ticket);
+                if *query {
+                    self.workload.refused(*stream, now);
+                }
+            }
+            Effect::Publish {
+                ticket: Some(ticket),
+                ..
+            } => self.free.push(*ticket),
+            Effect::Publish { .. }
+            | Effect::Bind { .. }
+            | Effect::Evict { .. }
+            | Effect::Abandon { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How much slower tasks run beside each other.
+
+use super::played::Played;
+use crate::contention::Load;
+use crate::world::{LANES_MAX, World};
+
+/// Lanes up to which rates are remembered: nearly every SoC.
+pub(super) const FEW: usize = 4;
+/// Sets remembered, a power of two.
+const REMEMBERED: usize = 64;
+
+/// Tasks that run at once, in order of lanes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Together<const N: usize> {
+    /// Time beside the others ÷ time alone, of each.
+    pub(super) slowdown: [f64; N],
+    /// Those that lie outside what was measured of such tasks together, as bits.
+    pub(super) outside: u16,
+}
+
+const _: () = assert!(LANES_MAX <= u16::BITS as usize);
+
+impl<const N: usize> Together<N> {
+    /// Of so many tasks, at most `N`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn of<'a>(world: &World, tasks: impl Iterator<Item = &'a Played> + Clone) -> Self {
+        let mut together = Self {
+            slowdown: [1.0; N],
+            outside: 0,
+        };
+        let count = tasks.clone().count();
+        let several = count > 1;
+        let mut loads = [Load::NONE; N];
+        for (load, played) in loads.iter_mut().zip(tasks.clone()) {
+            *load = if several {
+                played.corun_load
+            } else {
+                played.load
+            };
+        }
+        // Background traffic slows even a stage that runs by itself.
+        if several || world.memory.background_bandwidth > 0.0 {
+            let (model, loads) = (&*world.contention, &loads[..count]);
+            model.slowdowns(loads, &mut together.slowdown[..count]);
+            let known = model.within_range(loads);
+            for (at, played) in tasks.clone().enumerate() {
+                let inside = known && (!several || played.corun_measured);
+                together.outside |= u16::from(!inside) << at;
+            }
+        }
+        let cpu = &world.cpu;
+        let busy = tasks
+            .clone()
+            .fold(cpu.background_cores, |sum, played| sum + played.cores);
+        let oversubscribed = if busy > cpu.cores {
+            busy / cpu.cores
+        } else {
+            1.0
+        };
+        for (slowdown, played) in together.slowdown.iter_mut().zip(tasks) {
+            if oversubscribed > 1.0 {
+                *slowdown *= 1.0 + played.cpu_share * (oversubscribed - 1.0);
+            }
+            if several {
+                *slowdown *= played.corun_ratio;
+            }
+        }
+        together
+    }
+}
+
+/// Rates of tasks on few lanes, remembered exactly by the ids of their costs.
+#[derive(Debug)]
+pub(super) struct Rates {
+    slots: Vec<([u64; FEW], Together<FEW>)>,
+}
+
+impl Rates {
+    pub(super) fn new() -> Self {
+        // No task has id 0.
+        let empty = Together {
+            slowdown: [1.0; FEW],
+            outside: 0,
+        };
+        Self {
+            slots: vec![([0; FEW], empty); REMEMBERED],
+        }
+    }
+
+    /// Of the tasks that run, where the costs on each lane have these `ids`; 0 where a lane is idle.
+    #[inline]
+    pub(super) fn of<'a>(
+        &mut self,
+        world: &World,
+        ids: [u64; FEW],
+        tasks: impl Iterator<Item = &'a Played> + Clone,
+    ) -> &Together<FEW> {
+        // Ids are counted up: a sum keeps the few sets of a steady load apart.
+        let mixed = ids
+            .iter()
+            .fold(0, |sum: u64, &id| sum.wrapping_mul(11).wrapping_add(id));
+        let slot = &mut self.slots[mixed as usize % REMEMBERED];
+        if slot.0 != ids {
+            *slot = (ids, Together::of(world, tasks));
+        }
+        &slot.1
+    }
+}
