@@ -7,6 +7,9 @@ use crate::world::{EngineId, STAGES_MAX, StageId};
 pub struct CostTable {
     /// Row per engine, column per stage; `None`: the engine cannot run it.
     pub rows: Vec<[Option<StageCosts>; STAGES_MAX]>,
+    /// By engine: the engines, a bit each, whose busy lanes bring its costs beside others about; 0
+    /// where it has none.
+    pub corun_beside: Vec<u16>,
 }
 
 /// A stage's costs on an engine: alone, and (where they differ) while another lane is busy.
@@ -14,7 +17,7 @@ pub struct CostTable {
 pub struct StageCosts {
     /// Alone.
     pub alone: Cost,
-    /// While another lane is busy.
+    /// While another lane is busy, of an engine in [`CostTable::corun_beside`].
     pub corun: Option<Cost>,
     /// Spread of the time.
     pub noise: Noise,
@@ -147,6 +150,11 @@ impl CostTable {
     #[inline]
     pub fn get(&self, engine: EngineId, stage: StageId) -> Option<&StageCosts> {
         self.rows[engine.0 as usize][stage.0 as usize].as_ref()
+    }
+
+    /// Whether any engine has costs beside others.
+    pub fn corun(&self) -> bool {
+        self.corun_beside.iter().any(|&engines| engines != 0)
     }
 }
 

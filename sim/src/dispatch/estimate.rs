@@ -152,11 +152,17 @@ impl State<'_> {
             decode
         };
         let time = |at: Option<At>| at.map_or(u64::MAX / 4, |at| ns(at.secs));
+        let ratio = |position: u8, n: u32, context: u32| {
+            let stage = graph.stages[position as usize];
+            self.corun_ratio(engine, stage, n.max(1).into(), context.into())
+        };
         Service {
             prefill: time(prefill),
             alone: time(prefill) + time(decode),
             prefill_mu: prefill.map_or(0.0, |at| intensity(at, port)),
             decode_mu: step.map_or(0.0, |at| intensity(at, port)),
+            prefill_ratio: ratio(graph.bound_at, prompt, context),
+            decode_ratio: ratio(graph.bound_end, later, context + prompt),
         }
     }
 
@@ -324,6 +330,42 @@ impl State<'_> {
             })
     }
 
+    /// Believed time of a stage at its engine's costs beside others ÷ at those alone.
+    fn corun_ratio(&self, engine: EngineId, stage: StageId, n: f64, context: f64) -> f64 {
+        let Some(costs) = self.believed().get(engine, stage) else {
+            return 1.0;
+        };
+        let (alone, beside) = (costs.alone.at(n, context).secs, &costs.corun);
+        match beside {
+            Some(beside) if alone > 0.0 => beside.at(n, context).secs / alone,
+            _ => 1.0,
+        }
+    }
+
+    /// Whether a busy lane of one engine brings another's costs beside others about.
+    #[inline]
+    fn switches(&self, busy: EngineId, engine: EngineId) -> bool {
+        let beside = &self.believed().corun_beside;
+        beside[engine.0 as usize] >> busy.0 & 1 != 0
+    }
+
+    /// How much a busy lane of `busy` slows the stage that runs on `lane` by switching its costs, beside
+    /// the `others` that run.
+    fn switched_by(
+        &self,
+        busy: EngineId,
+        lane: LaneId,
+        mut others: impl Iterator<Item = LaneId>,
+    ) -> f64 {
+        let engine = self.lane(lane).engine;
+        if !self.switches(busy, engine)
+            || others.any(|other| other != lane && self.switches(self.lane(other).engine, engine))
+        {
+            return 1.0;
+        }
+        self.corun_ratio(engine, self.lane(lane).stage, 1.0, 0.0)
+    }
+
     /// Everything that the state-aware score adds up.
     #[inline(always)]
     pub(crate) fn estimate(&self, id: JobId, lane: LaneId, now: Instant) -> Estimate {
@@ -337,7 +379,7 @@ impl State<'_> {
             beside: alone,
             harm: 0,
         };
-        if self.world.contention_off || self.lanes_busy == 0 {
+        if self.lanes_busy == 0 || self.world.contention_off && !self.believed().corun() {
             return estimate;
         }
         if self.lanes.len() <= 2 {
@@ -392,11 +434,17 @@ impl State<'_> {
             .map(|&(_, left)| left)
             .max()
             .unwrap_or(0) as f64;
+        let ids = others[..count].iter().map(|&(id, _)| id);
+        let switched = ids
+            .clone()
+            .any(|id| self.switches(self.lane(id).engine, engine));
         let mut started = 0.0;
         let mut harm = 0.0;
-        for (alone, mu) in [
-            (estimate.prepare + service.prefill, service.prefill_mu),
-            (service.alone - service.prefill, service.decode_mu),
+        let prefill = estimate.prepare + service.prefill;
+        let decode = service.alone - service.prefill;
+        for (alone, mu, ratio) in [
+            (prefill, service.prefill_mu, service.prefill_ratio),
+            (decode, service.decode_mu, service.decode_ratio),
         ] {
             let alone = alone as f64;
             if started >= longest {
@@ -408,11 +456,15 @@ impl State<'_> {
             let mut with = [1.0; N];
             self.memo
                 .slowdowns(model, &loads[..=count], &mut with[..=count]);
+            if switched {
+                with[0] *= ratio;
+            }
             // The overlapped part runs at 1/s; the rest alone.
             let overlapped = (longest - started).clamp(0.0, alone * with[0]);
             let ended = started + alone + overlapped * (1.0 - 1.0 / with[0]);
             for (index, &(id, left)) in others[..count].iter().enumerate() {
-                let (with, without) = (with[index + 1], without[index + 1]);
+                let without = without[index + 1];
+                let with = with[index + 1] * self.switched_by(engine, id, ids.clone());
                 if with > without {
                     let overlap = ((left as f64).min(ended) - started).max(0.0);
                     let behind = 1 + self.lane(id).queries.len();

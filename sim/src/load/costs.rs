@@ -33,6 +33,7 @@ pub(super) fn lower(
     let place = file.root().key("engines");
     if let Some(against) = against {
         table.rows = vec![[const { None }; STAGES_MAX]; against.engines.0.len()];
+        table.corun_beside = vec![0; against.engines.0.len()];
     }
     for (name, engine) in &file.raw.engines {
         let mut reader = Reader {
@@ -44,11 +45,13 @@ pub(super) fn lower(
         };
         reader.check_names();
         let row = reader.row();
+        let beside = reader.corun_beside();
         let Some(against) = against else {
             continue;
         };
         if let Some(index) = against.engines.0.iter().position(|known| known == name) {
             table.rows[index] = row;
+            table.corun_beside[index] = beside;
         } else {
             faults.push(
                 place
@@ -201,6 +204,52 @@ impl Reader<'_, '_> {
             }
         }
         row
+    }
+
+    /// The engines, a bit each, beside which the costs of `corun` hold.
+    fn corun_beside(&mut self) -> u16 {
+        let Some(names) = &self.engine.corun_beside else {
+            return if self.engine.corun.is_empty() {
+                0
+            } else {
+                u16::MAX
+            };
+        };
+        let place = self.place.key("corun_beside");
+        if self.engine.corun.is_empty() || names.is_empty() {
+            let lacks = if names.is_empty() { "engines" } else { "costs" };
+            self.faults.push(
+                place
+                    .key_fault(format!("`corun_beside` without {lacks}"), "has no effect")
+                    .help(format!(
+                        "name engines here and give `[{}.STAGE]`, or remove the key",
+                        self.place.key("corun").path()
+                    )),
+            );
+        }
+        let Some(against) = self.against else {
+            return 0;
+        };
+        let mut mask = 0;
+        for (index, name) in names.iter().enumerate() {
+            match against.engines.0.iter().position(|known| known == name) {
+                Some(engine) => mask |= 1 << engine,
+                None => self.faults.push(
+                    place
+                        .index(index)
+                        .fault(
+                            format!("unknown engine `{name}`"),
+                            format!("not an engine of `{}`", against.engines.1),
+                        )
+                        .help(suggest::hint(
+                            name,
+                            "engines",
+                            against.engines.0.iter().copied(),
+                        )),
+                ),
+            }
+        }
+        mask
     }
 
     /// Only times and bytes differ beside others.

@@ -32,8 +32,13 @@ impl<const N: usize> Together<N> {
         let count = tasks.clone().count();
         let several = count > 1;
         let mut loads = [Load::NONE; N];
-        for (load, played) in loads.iter_mut().zip(tasks.clone()) {
-            *load = if several {
+        // Which of them run at their engine's costs beside others.
+        let mut beside = [false; N];
+        for (at, (load, played)) in loads.iter_mut().zip(tasks.clone()).enumerate() {
+            let mask = world.costs.corun_beside[played.load.engine.0 as usize];
+            let mut others = tasks.clone().enumerate().filter(|(other, _)| *other != at);
+            beside[at] = mask != 0 && others.any(|(_, other)| mask >> other.load.engine.0 & 1 != 0);
+            *load = if beside[at] {
                 played.corun_load
             } else {
                 played.load
@@ -45,7 +50,7 @@ impl<const N: usize> Together<N> {
             model.slowdowns(loads, &mut together.slowdown[..count]);
             let known = model.within_range(loads);
             for (at, played) in tasks.clone().enumerate() {
-                let inside = known && (!several || played.corun_measured);
+                let inside = known && (!beside[at] || played.corun_measured);
                 together.outside |= u16::from(!inside) << at;
             }
         }
@@ -58,11 +63,11 @@ impl<const N: usize> Together<N> {
         } else {
             1.0
         };
-        for (slowdown, played) in together.slowdown.iter_mut().zip(tasks) {
+        for ((slowdown, beside), played) in together.slowdown.iter_mut().zip(beside).zip(tasks) {
             if oversubscribed > 1.0 {
                 *slowdown *= 1.0 + played.cpu_share * (oversubscribed - 1.0);
             }
-            if several {
+            if beside {
                 *slowdown *= played.corun_ratio;
             }
         }

@@ -41,6 +41,8 @@ pub struct EngineCosts {
     /// Cost by stage name while another lane is busy, where the lane's core set or clock differs then.
     #[serde(default)]
     pub corun: BTreeMap<String, StageCost>,
+    /// Engines whose busy lanes bring the `corun` costs about; absent: every other lane.
+    pub corun_beside: Option<Vec<String>>,
     /// Stages that this engine cannot run, with the reason.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,

@@ -159,6 +159,9 @@ impl Scenario {
                 ("export", engine.exports, moves(0.5)),
             ];
             _ = writeln!(text, "[engines.e{index}]");
+            if engine.corun && engine.answers && index % 2 == 1 {
+                text += "corun_beside = ['e0']\n";
+            }
             let mut host = engine.host;
             for (name, can, cost) in &stages {
                 if *can {

@@ -181,6 +181,37 @@ fn a_lane_that_loses_cores_beside_others_takes_its_costs_beside_others() {
 }
 
 #[test]
+fn only_the_engines_that_are_named_bring_costs_beside_others_about() {
+    let beside = |engine: &str| {
+        toy()
+            .costs(
+                "[engines.b.stages]",
+                "[engines.a.corun]\ndecode = { per_token_s = 0.020 }\n[engines.b.stages]",
+            )
+            .costs(
+                "[engines.a.stages]",
+                &format!("[engines.a]\ncorun_beside = ['{engine}']\n[engines.a.stages]"),
+            )
+            .set("policy = { fixed = { lanes = { x = 'a', y = 'b' } } }")
+            .stream("x", &[], &[0])
+            .stream_with("y", &[], &[0], 2, 1)
+    };
+    let timeline = |decode: &str, end: &str| {
+        format!(
+            "0 bind x/q0 v0
+             0 bind y/q0 v0
+             0-2 a prefill x/2@0
+             0-4 b prefill y/2@0
+             4 answer y/q0 v0 Reuse first 4
+             {decode} a decode x/2@2
+             {end} answer x/q0 v0 Reuse first 2"
+        )
+    };
+    beside("b").runs_as(&timeline("2-23", "23"));
+    beside("a").runs_as(&timeline("2-22", "22"));
+}
+
+#[test]
 fn other_software_takes_bandwidth_cores_and_memory() {
     let long = || long().set("policy = { single = { lane = 'a' } }");
     // 5 of 10 GB/s, fairly shared, leave 5 to a stage that wants 10.
