@@ -7,7 +7,7 @@ use reports::facts::Facts;
 use reports::{json, table};
 
 use crate::failure::{Failure, print, say};
-use crate::options::{Format, Options, with_policy};
+use crate::options::{Format, Options, reproduce, with_policy};
 use crate::output::{Folder, RUN_FILES};
 use crate::replicate::Workers;
 
@@ -17,7 +17,8 @@ use crate::replicate::Workers;
 /// what every engine did. With several replications each number has its 95 % interval.
 ///
 /// With --out, a folder gets the same as JSON, a row per request, a timeline to open in
-/// ui.perfetto.dev, and plots; all but the JSON show the first replication.
+/// ui.perfetto.dev, and plots; all but the JSON show the first replication. `crossinfer report` makes
+/// one page of it.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Example:\n  crossinfer run scenarios/two-cameras-rk3588.toml --out out"
@@ -69,7 +70,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let facts = Facts::of(&world, &options.file());
     let summary = json::summary(&facts, &runs);
     if let Some(folder) = &mut folder {
-        folder.write(&world, &summary, arguments.trace)?;
+        folder.write(&world, &summary, reproduce(&inputs), arguments.trace)?;
     }
     match options.format {
         Format::Table => print(&table::run(&facts, &runs))?,

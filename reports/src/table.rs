@@ -1,7 +1,7 @@
 //! Text for the terminal: at most 100 columns, readable without colour, units in the headers.
 
 mod compare;
-mod layout;
+pub(crate) mod layout;
 mod run;
 
 pub use compare::comparison;

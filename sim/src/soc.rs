@@ -25,7 +25,8 @@ struct Truth {
 /// A lane's running task.
 #[derive(Clone, Copy, Debug)]
 struct Running {
-    /// Work left at `updated`, as ns alone.
+    /// Work in all, as ns alone, and what is left of it at `updated`.
+    work: u64,
     left: f64,
     updated: Instant,
     /// Time beside the others ÷ time alone; 0 until computed.
@@ -75,6 +76,15 @@ const FEW_LANES: usize = 4;
 /// Costs remembered, a power of two.
 const REMEMBERED: usize = 128;
 
+/// What only the executor knows of a lane's task, or of its last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Its time alone, spread included.
+    pub alone: Duration,
+    /// Its time now ÷ its time alone: what runs beside it, and CPU cores in short supply.
+    pub slowdown: f64,
+}
+
 /// The simulated SoC.
 #[derive(Debug)]
 pub struct Soc<'w> {
@@ -100,6 +110,7 @@ impl<'w> Soc<'w> {
     /// An idle SoC before replication `run` of a world.
     pub fn new(world: &'w World, run: u32) -> Self {
         let idle = Running {
+            work: 0,
             left: 0.0,
             updated: Instant::ZERO,
             slowdown: 0.0,
@@ -168,6 +179,15 @@ impl<'w> Soc<'w> {
     /// How often each engine's stages were played outside the range in which they were measured.
     pub fn unmeasured(&self) -> &[[u64; STAGES_MAX]] {
         &self.unmeasured
+    }
+
+    /// What a lane runs or ran last, at the rate of the time before the last event.
+    pub fn progress(&self, lane: LaneId) -> Progress {
+        let lane = &self.lanes[lane.0 as usize];
+        Progress {
+            alone: Duration(lane.work),
+            slowdown: lane.slowdown,
+        }
     }
 
     fn admit(&mut self, truth: Truth) -> u32 {
@@ -280,8 +300,10 @@ impl<'w> Soc<'w> {
             lane.0
         );
         self.active |= 1 << lane.0;
+        let work = Duration::from_secs_f64(played.secs * factor).0;
         self.lanes[lane.0 as usize] = Running {
-            left: Duration::from_secs_f64(played.secs * factor).0 as f64,
+            work,
+            left: work as f64,
             updated: now,
             slowdown: 0.0,
             started: now,
