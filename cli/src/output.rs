@@ -4,10 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use reports::decision::{choices, decision_map};
 use reports::detail::{Detail, Recorder, Reproduce, Run};
 use reports::perfetto::Timeline;
 use reports::plot::{self, Plot, distributions};
 use reports::requests::Requests;
+use reports::table;
 use serde_json::{Map, Value, json};
 use sim::drive::Sink;
 use sim::simulation::{Pace, Simulation};
@@ -26,12 +28,13 @@ const TIMELINE: &str = "trace.perfetto.json";
 const DETAIL: &str = "detail.json";
 const GANTT: &str = "timeline.svg";
 const GANTT_PNG: &str = "timeline.png";
+const DECISION: &str = "decision.svg";
 const TTFT: &str = "ttft.svg";
 const COMPLETION: &str = "completion.svg";
 const TRACE: &str = "trace.jsonl";
 /// What `run` writes.
-pub(crate) const RUN_FILES: [&str; 9] = [
-    SUMMARY, DETAIL, REQUESTS, TIMELINE, GANTT, GANTT_PNG, TTFT, COMPLETION, TRACE,
+pub(crate) const RUN_FILES: [&str; 10] = [
+    SUMMARY, DETAIL, REQUESTS, TIMELINE, GANTT, GANTT_PNG, TTFT, COMPLETION, DECISION, TRACE,
 ];
 /// What `compare` writes.
 pub(crate) const COMPARE_FILES: [&str; 4] =
@@ -143,8 +146,16 @@ impl Folder {
         self.bytes(GANTT_PNG, &png)?;
         self.plot(TTFT, &distributions(&detail.runs, false))?;
         self.plot(COMPLETION, &distributions(&detail.runs, true))?;
-        let written = RUN_FILES.len() - usize::from(!trace);
-        self.list(&RUN_FILES[..written])
+        if let Some(map) = decision_map(&detail, &detail.runs[0]) {
+            self.plot(DECISION, &map)?;
+        }
+        let mut written = RUN_FILES.to_vec();
+        written.retain(|name| match *name {
+            TRACE => trace,
+            DECISION => detail.runs[0].choices.is_some(),
+            _ => true,
+        });
+        self.list(&written)
     }
 
     /// Writes a comparison, with the first replication of each world in detail.
@@ -232,13 +243,22 @@ impl Folder {
     }
 }
 
+/// A world's first replication in letters.
+pub(crate) fn sketch(world: &World) -> String {
+    let detail = Detail::of(world, Reproduce::default());
+    table::sketch(&detail, &first_replication(world, 0, &mut ()))
+}
+
 /// Simulates a world's first replication in detail, showing it to `sink` too.
 fn first_replication(world: &World, rows: usize, sink: &mut impl Sink) -> Run {
     let pace = Pace::default();
     let mut recorder = Recorder::new(world, Some(&pace), rows);
     let mut simulation = Simulation::new(world);
     simulation.run_watched(0, &pace, &mut (&mut recorder, sink));
-    recorder.finish(simulation.metrics())
+    Run {
+        choices: choices(world),
+        ..recorder.finish(simulation.metrics())
+    }
 }
 
 /// Whether a file is a page that `crossinfer report` made of earlier results: it stays.

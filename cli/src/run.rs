@@ -8,7 +8,7 @@ use reports::{json, table};
 
 use crate::failure::{Failure, print, say};
 use crate::options::{Format, Options, reproduce, with_policy};
-use crate::output::{Folder, RUN_FILES};
+use crate::output::{Folder, RUN_FILES, sketch};
 use crate::replicate::Workers;
 
 /// Simulate a scenario.
@@ -33,6 +33,11 @@ pub(crate) struct Arguments {
     /// `earliest_deadline_first`.
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
+
+    /// Also sketch the first replication in letters: lanes over time, and how
+    /// latencies spread.
+    #[arg(long)]
+    sketch: bool,
 
     /// Folder for results; it is made if missing. Files of an earlier `run` there
     /// are replaced if crossinfer-out.json says that crossinfer wrote them and they
@@ -73,7 +78,14 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         folder.write(&world, &summary, reproduce(&inputs), arguments.trace)?;
     }
     match options.format {
-        Format::Table => print(&table::run(&facts, &runs))?,
+        Format::Table => {
+            let mut text = table::run(&facts, &runs);
+            if arguments.sketch {
+                text.push('\n');
+                text += &sketch(&world);
+            }
+            print(&text)?;
+        }
         Format::Json => print(&format!("{summary:#}\n"))?,
     }
     if let Some(folder) = &folder {

@@ -3,9 +3,11 @@
 mod compare;
 pub(crate) mod layout;
 mod run;
+mod sketch;
 
 pub use compare::comparison;
 pub use run::run;
+pub use sketch::sketch;
 
 /// Widest line of any text.
 pub const WIDTH: usize = 100;

@@ -131,6 +131,23 @@ pub struct Run {
     pub ttft_s: Vec<f64>,
     /// The same of the completion time.
     pub completion_s: Vec<f64>,
+    /// Which lane the policy picks; absent where no stream has frames and queries.
+    #[serde(default)]
+    pub choices: Option<Choices>,
+}
+
+/// Which lane a policy picks for a query of a stream, by the context that it reads and by how many queries
+/// came just before it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Choices {
+    /// The stream.
+    pub stream: u16,
+    /// Contexts, tokens: the columns.
+    pub context: Vec<u32>,
+    /// Queries that came just before, none of them answered yet: the rows.
+    pub backlog: Vec<u32>,
+    /// Lane by row and column; `null`: it lets the query wait.
+    pub lane: Vec<Vec<Option<u8>>>,
 }
 
 /// Stages that ran, in the order in which they ended. Times are in ns.
@@ -446,6 +463,15 @@ impl Detail {
             known("lane", wide(&answered), self.lanes.len())?;
             same("busy", &[run.series.busy.len(), self.lanes.len()])?;
             same("engines", &[run.engines.len(), self.engines.len()])?;
+            if let Some(choices) = &run.choices {
+                same("choices", &[choices.lane.len(), choices.backlog.len()])?;
+                for row in &choices.lane {
+                    same("choices", &[row.len(), choices.context.len()])?;
+                    let picked: Vec<u8> = row.iter().copied().flatten().collect();
+                    known("lane", wide(&picked), self.lanes.len())?;
+                }
+                known("stream", streams(&[choices.stream]), self.streams.len())?;
+            }
         }
         Ok(())
     }

@@ -144,6 +144,7 @@ impl<'w> Recorder<'w> {
                 .collect(),
             ttft_s: curve(&metrics.ttft),
             completion_s: curve(&metrics.completion),
+            choices: None,
         }
     }
 

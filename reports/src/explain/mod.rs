@@ -16,7 +16,8 @@ use sim::simulation::{Pace, Simulation};
 use sim::time::Instant;
 use sim::world::{StreamId, World};
 
-use watch::{Log, Watcher, Watching};
+use watch::Watcher;
+pub(crate) use watch::{Log, Watching};
 
 /// Which request is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]

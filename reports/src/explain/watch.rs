@@ -14,23 +14,23 @@ use crate::perfetto::book::Book;
 
 /// The policy was asked where the request should go.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) at: Instant,
+pub(crate) struct Asked {
+    pub(crate) at: Instant,
     /// What it could know of each lane that may answer.
-    pub(super) candidates: Vec<(LaneId, Estimate)>,
-    pub(super) decision: Decision,
+    pub(crate) candidates: Vec<(LaneId, Estimate)>,
+    pub(crate) decision: Decision,
 }
 
 /// Every time that the policy was asked for one request.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(crate) struct Log {
     stream: StreamId,
     index: u32,
-    pub(super) asked: Vec<Asked>,
+    pub(crate) asked: Vec<Asked>,
 }
 
 impl Log {
-    pub(super) fn of(stream: StreamId, index: u32) -> Self {
+    pub(crate) fn of(stream: StreamId, index: u32) -> Self {
         Self {
             stream,
             index,
@@ -43,13 +43,13 @@ impl Log {
 ///
 /// Every method is passed on; a test holds the run with it against the run without.
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(crate) struct Watching {
     inner: Box<dyn Policy>,
     log: Arc<Mutex<Log>>,
 }
 
 impl Watching {
-    pub(super) fn new(inner: Box<dyn Policy>, log: Arc<Mutex<Log>>) -> Self {
+    pub(crate) fn new(inner: Box<dyn Policy>, log: Arc<Mutex<Log>>) -> Self {
         Self { inner, log }
     }
 }

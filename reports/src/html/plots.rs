@@ -3,6 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::read::{Entry, Folder};
+use crate::decision::decision_map;
 use crate::detail::Run;
 use crate::number::{self, percent};
 use crate::plot::{Bar, Bars, DrawError, Plot, distributions, over_time, svg};
@@ -136,6 +137,9 @@ fn courses(entries: &[Entry<'_>]) -> Result<Markup, DrawError> {
         ];
         if let Some(watts) = &series.watts {
             plots.push(one("Power", "W", 1.0, watts)?);
+        }
+        if let Some(map) = decision_map(detail, run) {
+            plots.push(figure(&map)?);
         }
         groups.push((entry.label(), plots));
     }

@@ -1,7 +1,5 @@
 //! Sketches in letters, at most 80 columns wide: a distribution, and the lanes over time.
 
-use sim::metrics::Sample;
-
 use super::layout::pad;
 use crate::detail::{Bins, Class, Detail, Run};
 use crate::number::{quantity, short};
@@ -26,7 +24,7 @@ fn cells(shares: impl Iterator<Item = f64>) -> String {
 }
 
 /// The distribution of a time in one row of cells, with its ends; empty without values.
-pub(super) fn histogram(name: &str, values: &[f64]) -> String {
+fn histogram(name: &str, values: &[f64]) -> String {
     let (Some(&low), Some(&high)) = (
         values.iter().min_by(|a, b| a.total_cmp(b)),
         values.iter().max_by(|a, b| a.total_cmp(b)),
@@ -53,14 +51,16 @@ pub(super) fn histogram(name: &str, values: &[f64]) -> String {
     )
 }
 
-/// Quantiles of a sample, evenly spaced: what a histogram is drawn from.
-pub(super) fn values(sample: &Sample) -> Vec<f64> {
-    let shares: [f64; 400] = std::array::from_fn(|i| (f64::from(i as u32) + 0.5) / 400.0);
-    sample.quantiles_s(shares).map_or_else(Vec::new, |values| values.to_vec())
+/// A run in letters: its lanes over time, and how its latencies spread.
+pub fn sketch(detail: &Detail, run: &Run) -> String {
+    let mut out = timeline(detail, run);
+    out += &histogram("TTFT", &run.ttft_s);
+    out += &histogram("completion", &run.completion_s);
+    out
 }
 
 /// Each lane's busy share over the run, one row a class of stages that it ran, and the queries waiting.
-pub fn timeline(detail: &Detail, run: &Run) -> String {
+fn timeline(detail: &Detail, run: &Run) -> String {
     let mut out = format!(
         "{}busy shares from 0 to {}, first replication\n",
         pad("lanes", NAME),
@@ -99,7 +99,10 @@ fn means(bins: &Bins, end: u64) -> Vec<f64> {
             let first = (from / bins.width_ns as f64) as usize;
             let last = ((to / bins.width_ns as f64).ceil() as usize).max(first + 1);
             let part = (first..last).map(|bin| {
-                let (low, high) = (bin as f64 * bins.width_ns as f64, (bin + 1) as f64 * bins.width_ns as f64);
+                let (low, high) = (
+                    bin as f64 * bins.width_ns as f64,
+                    (bin + 1) as f64 * bins.width_ns as f64,
+                );
                 let shared = (to.min(high) - from.max(low)).max(0.0);
                 bins.mean.get(bin).copied().unwrap_or(0.0) * shared
             });
@@ -117,9 +120,12 @@ mod tests {
     fn sketches_fit_80_columns_and_hold_the_means() {
         let (detail, summary) = toy::detail(&toy::scenario(0.5), 10);
         let run = &detail.runs[0];
-        let text = timeline(&detail, run);
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert_eq!(text.lines().count(), 1 + 2 * 3 + 1, "{text}");
+        let text = sketch(&detail, run);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= WIDTH),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 1 + 2 * 3 + 1 + 2, "{text}");
         let of = means(&run.series.busy[0][1], run.end_ns);
         let mean = of.iter().sum::<f64>() / of.len() as f64;
         let stages = summary.engines[0].stages_s.iter();
@@ -137,6 +143,9 @@ mod tests {
         assert!(text.trim_end().ends_with("▃▏ 2.00 s"), "{text}");
         assert!(text.chars().count() <= WIDTH + 1);
         assert_eq!(histogram("TTFT", &[]), "");
-        assert_eq!(histogram("TTFT", &[2.0, 2.0]), "TTFT        2.00 s throughout\n");
+        assert_eq!(
+            histogram("TTFT", &[2.0, 2.0]),
+            "TTFT        2.00 s throughout\n"
+        );
     }
 }
