@@ -63,12 +63,12 @@ pub fn choices(world: &World) -> Option<Choices> {
             if tokens.is_none() {
                 break;
             }
-            column.push(script.ask(query, backlog)?);
+            column.push(script.ask(query, backlog));
         }
         // A longer history that the context does not keep, or cannot hold, is no new column.
         match tokens {
             Some(tokens) if columns.iter().all(|(known, _)| *known != tokens) => {
-                columns.push((tokens, column))
+                columns.push((tokens, column));
             }
             _ => break,
         }
@@ -131,7 +131,7 @@ impl<'w> Script<'w> {
             return None;
         };
         for index in 0..count {
-            self.now = self.now + PAUSE;
+            self.now += PAUSE;
             self.handle(Input::Frame {
                 ticket: index,
                 stream,
@@ -139,7 +139,7 @@ impl<'w> Script<'w> {
                 tokens,
             });
             while let Some((lane, _)) = self.running.pop() {
-                self.now = self.now + Duration(1_000_000);
+                self.now += Duration(1_000_000);
                 self.handle(Input::Finish {
                     lane,
                     tokens: 0,
@@ -148,12 +148,12 @@ impl<'w> Script<'w> {
                 });
             }
         }
-        self.now = self.now + PAUSE;
+        self.now += PAUSE;
         self.published.filter(|_| !self.refused)
     }
 
-    /// Asks `before` queries and one more; where that goes. Outer `None`: it is refused, or never asked for.
-    fn ask(&mut self, query: Input, before: u32) -> Option<Option<u8>> {
+    /// Asks `before` queries and one more; the lane that it goes to, `None` if it waits.
+    fn ask(&mut self, query: Input, before: u32) -> Option<u8> {
         for number in 0..=before {
             let Input::Query {
                 stream,
@@ -176,11 +176,11 @@ impl<'w> Script<'w> {
             });
         }
         let log = self.log.lock().ok()?;
-        Some(match log.asked.last().map(|asked| asked.decision) {
+        match log.asked.last().map(|asked| asked.decision) {
             Some(Decision::Place(lane)) => Some(lane.0),
             // Policies that wait for an idle lane need not ask for those behind the first.
             Some(Decision::Wait | Decision::WaitAll) | None => None,
-        })
+        }
     }
 }
 
@@ -195,7 +195,7 @@ pub fn decision_map(detail: &Detail, run: &Run) -> Option<Map> {
         )
     };
     Some(Map {
-        title: format!("Where {} sends a query of {stream}", run.policy),
+        title: format!("{}: lane of a query of {stream}", run.policy),
         x: "context, tokens".into(),
         y: "queries just before it".into(),
         columns: choices.context.iter().map(u32::to_string).collect(),

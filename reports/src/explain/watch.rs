@@ -203,7 +203,7 @@ impl<'w> Watcher<'w> {
             let pace = &mut self.seen.stages[at].pace;
             match pace.last_mut() {
                 Some(last) if last.slowdown == slowdown && last.beside == beside => {
-                    last.until = now
+                    last.until = now;
                 }
                 _ => pace.push(Stretch {
                     until: now,

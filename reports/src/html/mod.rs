@@ -4,6 +4,7 @@
 //! filters and the list of requests. `maud` escapes every text; data goes in as JSON without `<`.
 
 mod data;
+mod origins;
 mod plots;
 mod read;
 mod sections;
@@ -66,8 +67,8 @@ pub fn page(folders: &[Folder]) -> Result<String, DrawError> {
                         (sections::parts(&entries))
                     }
                     (plots.compared)
-                    (sections::assumed(folders))
-                    (sections::reproduce(folders))
+                    (origins::assumed(folders))
+                    (origins::reproduce(folders))
                 }
                 div #tip hidden {}
                 p #live .skip aria-live="polite" {}

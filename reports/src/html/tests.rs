@@ -78,7 +78,9 @@ fn texts_are_escaped_wherever_they_stand() {
         &mut detail.stages,
         &mut detail.streams,
     ] {
-        names.iter_mut().for_each(|name| *name = nasty.into());
+        for name in names.iter_mut() {
+            *name = nasty.into();
+        }
     }
     let page = page(&[folder.clone(), folder]).expect("it can be drawn");
     assert!(!page.contains("<script>alert"));
@@ -155,4 +157,72 @@ fn what_is_no_result_is_refused_with_its_place() {
     assert!(read(&other).contains("`kind` is neither"));
     let broken = Folder::read("out", ("a.json", "{"), None).err();
     assert!(broken.is_some_and(|error| error.to_string().starts_with("`a.json` is not what")));
+}
+
+#[test]
+fn the_largest_page_stays_small() {
+    fn long<T: Clone>(column: &mut Vec<T>, rows: usize) {
+        *column = column.iter().cycle().take(rows).cloned().collect();
+    }
+    let (mut folder, _) = results(0.5, 1000);
+    let run = &mut folder.detail.as_mut().expect("it is there").runs[0];
+    // As much as a run of a hundred thousand requests may leave, and more.
+    let s = &mut run.slices;
+    s.total = 700_000;
+    for column in [&mut s.start, &mut s.length] {
+        long(column, 60_000);
+        column
+            .iter_mut()
+            .for_each(|time| *time += 800_000_000_000_000);
+    }
+    long(&mut s.lane, 60_000);
+    long(&mut s.stage, 60_000);
+    long(&mut s.stream, 60_000);
+    long(&mut s.alone, 60_000);
+    long(&mut s.query, 60_000);
+    long(&mut s.version, 60_000);
+    long(&mut s.size, 60_000);
+    long(&mut s.context, 60_000);
+    let q = &mut run.requests;
+    q.total = 100_000;
+    for column in [&mut q.arrived, &mut q.ended] {
+        long(column, 40_000);
+        column
+            .iter_mut()
+            .for_each(|time| *time += 800_000_000_000_000);
+    }
+    long(&mut q.stream, 40_000);
+    long(&mut q.index, 40_000);
+    for column in [
+        &mut q.ttft,
+        &mut q.waiting,
+        &mut q.waiting_for_version,
+        &mut q.preparing,
+        &mut q.service,
+    ] {
+        long(column, 40_000);
+    }
+    long(&mut q.lane, 40_000);
+    for column in [
+        &mut q.version,
+        &mut q.prompt,
+        &mut q.output,
+        &mut q.frames_behind,
+    ] {
+        long(column, 40_000);
+    }
+    long(&mut q.preparation, 40_000);
+    long(&mut q.slowdown, 40_000);
+    long(&mut q.refused, 40_000);
+    assert_eq!(
+        folder.detail.as_ref().map(crate::detail::Detail::check),
+        Some(Ok(()))
+    );
+    let page = page(&[folder.clone(), folder]).expect("it can be drawn");
+    assert!(page.len() < 10_000_000, "{} bytes", page.len());
+    assert!(
+        page.len() > 3_000_000,
+        "it holds as much as it may: {} bytes",
+        page.len()
+    );
 }

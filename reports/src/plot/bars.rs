@@ -70,7 +70,7 @@ impl Bars {
 
 impl Plot for Bars {
     fn size(&self) -> (u32, u32) {
-        let rows = ROW * self.bars.len() as i32;
+        let rows = ROW * draw::px(self.bars.len());
         (WIDTH, (TOP + rows + AXIS).cast_unsigned())
     }
 
@@ -87,7 +87,7 @@ impl Plot for Bars {
         let (left, right) = self.sides();
         let end = self.end();
         let x = |value: f64| left + (value / end * f64::from(right - left)).round() as i32;
-        let bottom = TOP + ROW * self.bars.len() as i32;
+        let bottom = TOP + ROW * draw::px(self.bars.len());
         let title = draw::fit(&self.title, TITLE, WIDTH - 40);
         draw::text(root, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
         for at in draw::ticks(end, 5) {
@@ -106,13 +106,13 @@ impl Plot for Bars {
         draw::text(
             root,
             &self.x,
-            ((left + right) / 2, bottom + 30),
+            (i32::midpoint(left, right), bottom + 30),
             LABEL,
             BLACK,
             Stand::Middle,
         )?;
         for (index, bar) in self.bars.iter().enumerate() {
-            let top = TOP + ROW * index as i32 + (ROW - BAR) / 2;
+            let top = TOP + ROW * draw::px(index) + (ROW - BAR) / 2;
             let middle = top + BAR / 2;
             let name = draw::fit(&bar.name, LABEL, NAMES_MAX);
             draw::text(root, &name, (left - 8, middle), LABEL, BLACK, Stand::Right)?;

@@ -223,7 +223,7 @@ impl Plot for Curves {
         let at = (20, HEIGHT.cast_signed());
         draw::legend(root, &self.names(), at, WIDTH - 40, |index, area| {
             let [(left, top), (right, bottom)] = area;
-            let middle = (top + bottom) / 2;
+            let middle = i32::midpoint(top, bottom);
             let style = draw::colour(index).stroke_width(3);
             let line = |from, to| PathElement::new([(from, middle), (to, middle)], style);
             if index < draw::COLOURS.len() {

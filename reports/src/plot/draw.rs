@@ -33,6 +33,11 @@ pub(super) fn colour(index: usize) -> RGBColor {
     COLOURS[index % COLOURS.len()]
 }
 
+/// A count as a number of pixels.
+pub(super) fn px(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
 /// White or black, whichever is read more easily on a colour.
 pub(super) fn ink(RGBColor(r, g, b): RGBColor) -> RGBColor {
     let luma = 0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b);

@@ -6,12 +6,12 @@ use plotters::prelude::*;
 use super::draw::{self, LABEL, Stand, TITLE};
 use super::{Drawn, Plot};
 
-const TOP: i32 = 44;
+const TOP: i32 = 62;
 const ROW: i32 = 34;
 const COLUMN: i32 = 62;
 const LEFT: i32 = 100;
 const AXIS: i32 = 56;
-const WIDTH_MIN: u32 = 420;
+const WIDTH_MIN: u32 = 620;
 
 /// What a cell shows.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,12 +45,12 @@ pub struct Map {
 
 impl Map {
     fn width(&self) -> u32 {
-        let cells = LEFT + COLUMN * self.columns.len() as i32 + 24;
+        let cells = LEFT + COLUMN * draw::px(self.columns.len()) + 24;
         cells.cast_unsigned().max(WIDTH_MIN)
     }
 
     fn bottom(&self) -> i32 {
-        TOP + ROW * self.rows.len() as i32
+        TOP + ROW * draw::px(self.rows.len())
     }
 }
 
@@ -100,7 +100,7 @@ impl Plot for Map {
         let title = draw::fit(&self.title, TITLE, self.width() - 40);
         draw::text(root, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
         for (row, (name, cells)) in self.rows.iter().zip(&self.cells).enumerate() {
-            let top = bottom - ROW * (row as i32 + 1);
+            let top = bottom - ROW * (draw::px(row) + 1);
             draw::text(
                 root,
                 name,
@@ -110,7 +110,7 @@ impl Plot for Map {
                 Stand::Right,
             )?;
             for (column, cell) in cells.iter().enumerate() {
-                let left = LEFT + COLUMN * column as i32;
+                let left = LEFT + COLUMN * draw::px(column);
                 let area = [(left, top), (left + COLUMN - 2, top + ROW - 2)];
                 let (fill, text) = match cell {
                     Cell::Choice(index) => {
@@ -127,7 +127,7 @@ impl Plot for Map {
             }
         }
         for (column, name) in self.columns.iter().enumerate() {
-            let middle = LEFT + COLUMN * column as i32 + COLUMN / 2;
+            let middle = LEFT + COLUMN * draw::px(column) + COLUMN / 2;
             draw::text(
                 root,
                 name,
@@ -137,8 +137,8 @@ impl Plot for Map {
                 Stand::Middle,
             )?;
         }
-        let right = LEFT + COLUMN * self.columns.len() as i32;
-        let middle = (LEFT + right) / 2;
+        let right = LEFT + COLUMN * draw::px(self.columns.len());
+        let middle = i32::midpoint(LEFT, right);
         draw::text(
             root,
             &self.x,
@@ -147,7 +147,7 @@ impl Plot for Map {
             BLACK,
             Stand::Middle,
         )?;
-        draw::text(root, &self.y, (20, TOP - 8), LABEL, BLACK, Stand::Left)?;
+        draw::text(root, &self.y, (20, TOP - 12), LABEL, BLACK, Stand::Left)?;
         let at = (20, bottom + AXIS);
         draw::legend(root, &self.names, at, self.width() - 40, |index, area| {
             root.draw(&Rectangle::new(area, draw::colour(index).filled()))

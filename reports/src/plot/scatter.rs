@@ -1,5 +1,7 @@
 //! Predicted against measured, with bands of relative error.
 
+use std::fmt::Write as _;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -94,7 +96,7 @@ impl Plot for Scatter {
             100.0 * self.band
         );
         if left > 0 {
-            text += &format!("; {left} are not above 0 and not drawn");
+            _ = write!(text, "; {left} are not above 0 and not drawn");
         }
         text + "."
     }
@@ -150,7 +152,7 @@ impl Plot for Scatter {
         let at = (20, HEIGHT.cast_signed());
         draw::legend(root, &groups, at, WIDTH - 40, |index, area| {
             let [(left, top), (right, bottom)] = area;
-            let middle = ((left + right) / 2, (top + bottom) / 2);
+            let middle = (i32::midpoint(left, right), i32::midpoint(top, bottom));
             let style = draw::colour(index).filled();
             if index.is_multiple_of(2) {
                 root.draw(&Circle::new(middle, 5, style))

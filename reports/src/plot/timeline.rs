@@ -1,5 +1,7 @@
 //! Lanes over time: whose stage ran when, what for, on which version, and how much slower than alone.
 
+use std::fmt::Write as _;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -72,7 +74,7 @@ impl<'d> Timeline<'d> {
     }
 
     fn row(lane: usize) -> i32 {
-        TOP + ROW * lane as i32
+        TOP + ROW * draw::px(lane)
     }
 
     fn bottom(&self) -> i32 {
@@ -109,7 +111,8 @@ impl<'d> Timeline<'d> {
         let total = self.run.slices.total;
         let mut text = format!("{}: {}", self.title, self.run.policy);
         if (self.shown as u64) < total {
-            text += &format!(
+            _ = write!(
+                text,
                 ", first {} ({} of {total} stages)",
                 quantity(self.end_s, "s"),
                 self.shown
@@ -160,7 +163,7 @@ impl<'d> Timeline<'d> {
             let label = draw::tick_label(at);
             draw::text(root, &label, (x, bottom + 15), LABEL, BLACK, Stand::Middle)?;
         }
-        let middle = (LEFT + right) / 2;
+        let middle = i32::midpoint(LEFT, right);
         draw::text(
             root,
             "time, s",
@@ -199,7 +202,7 @@ impl<'d> Timeline<'d> {
                 } else {
                     BLACK
                 };
-                let at = ((left + right) / 2, top + BAR / 2);
+                let at = (i32::midpoint(left, right), top + BAR / 2);
                 draw::text(root, &label, at, SMALL, ink, Stand::Middle)?;
             }
         }
@@ -281,7 +284,7 @@ impl Plot for Timeline<'_> {
                 hatch(root, area, class)
             } else if index - named == Class::ALL.len() {
                 let [(left, top), (right, bottom)] = area;
-                let middle = (left + right) / 2;
+                let middle = i32::midpoint(left, right);
                 root.draw(&Rectangle::new(area, grey.mix(PALE).filled()))?;
                 root.draw(&Rectangle::new(
                     [(left, top), (middle, bottom)],
@@ -289,7 +292,7 @@ impl Plot for Timeline<'_> {
                 ))
             } else {
                 let [(left, top), (right, bottom)] = area;
-                let (x, y) = ((left + right) / 2, (top + bottom) / 2 + 4);
+                let (x, y) = (i32::midpoint(left, right), i32::midpoint(top, bottom) + 4);
                 let corners = vec![(x - 5, y - 8), (x + 5, y - 8), (x, y)];
                 root.draw(&Polygon::new(corners, grey.filled()))
             }

@@ -1,5 +1,7 @@
 //! Sketches in letters, at most 80 columns wide: a distribution, and the lanes over time.
 
+use std::fmt::Write as _;
+
 use super::layout::pad;
 use crate::detail::{Bins, Class, Detail, Run};
 use crate::number::{quantity, short};
@@ -73,18 +75,18 @@ fn timeline(detail: &Detail, run: &Run) -> String {
                 continue;
             }
             let row = cells(means(bins, run.end_ns).into_iter());
-            out += &format!("{}▕{row}▏{}\n", pad(&name, NAME), class.name());
+            _ = write!(out, "{}▕{row}▏{}\n", pad(&name, NAME), class.name());
             name.clear();
         }
         if !name.is_empty() {
-            out += &format!("{}▕{}▏idle\n", pad(&name, NAME), " ".repeat(CELLS - 8));
+            _ = write!(out, "{}▕{}▏idle\n", pad(&name, NAME), " ".repeat(CELLS - 8));
         }
     }
     let waiting = means(&run.series.waiting, run.end_ns);
     let most = waiting.iter().copied().fold(0.0, f64::max);
     if most > 0.0 {
         let row = cells(waiting.iter().map(|count| count / most));
-        out += &format!("{}▕{row}▏≤ {}\n", pad("waiting", NAME), short(most));
+        _ = write!(out, "{}▕{row}▏≤ {}\n", pad("waiting", NAME), short(most));
     }
     out
 }
