@@ -297,9 +297,9 @@ fn nothing_went_wrong(page: &Page, file: &Path) {
     for event in &page.events {
         let parameters = &event["params"];
         match event["method"].as_str().unwrap_or_default() {
-            "Runtime.exceptionThrown" => panic!("{parameters:#}"),
-            "Runtime.consoleAPICalled" => panic!("{parameters:#}"),
-            "Log.entryAdded" => panic!("{parameters:#}"),
+            "Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded" => {
+                panic!("{parameters:#}");
+            }
             "Network.requestWillBeSent" => {
                 let url = parameters["request"]["url"].as_str().unwrap_or_default();
                 assert_eq!(

@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over its DevTools protocol: as little of it as the tests need.
+//! A headless Chromium, driven over its debugging protocol: as little of it as the tests need.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ const NAMES: [&str; 5] = [
     "chrome",
 ];
 /// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The browser of this machine, if it has one.
 pub(crate) fn installed() -> Option<&'static str> {

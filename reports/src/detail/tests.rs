@@ -149,3 +149,12 @@ fn commands_are_quoted_for_a_shell() {
             .starts_with("ba7816bf8f01cfea414140de5dae2223")
     );
 }
+
+#[test]
+fn watching_a_run_changes_nothing() {
+    let text = toy::scenario(0.5);
+    let world = toy::world(&text);
+    let mut simulation = sim::simulation::Simulation::new(&world);
+    simulation.run(0);
+    assert_eq!(toy::detail(&text, 10).1, simulation.summary());
+}

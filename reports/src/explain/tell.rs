@@ -17,14 +17,14 @@ use crate::table::layout::{append, table, wrap};
 /// Widest line.
 const WIDTH: usize = 80;
 
-/// The story of a request, the `number`th to arrive.
+/// The story of a request; `number`: how many came before it.
 pub(super) fn story(world: &World, run: u32, number: u64, seen: &Seen, asked: &[Asked]) -> String {
     let mut out = String::new();
     let stream = &world.streams[seen.stream.0 as usize].name;
     say(
         &mut out,
         &format!(
-            "Query {} of `{stream}`, number {number} to arrive: {}; policy {}, replication {run}, seed {}",
+            "Query {} of `{stream}` (arrival {number}, both counted from 0): {}; policy {}, replication {run}, seed {}",
             seen.index,
             world.title,
             policy_name(&world.policy),
@@ -237,7 +237,10 @@ fn ran(out: &mut String, world: &World, stage: &Ran) {
         }
     }
     say(out, &text);
-    let changes = stage.pace.len() > 1 || stage.pace.iter().any(|stretch| stretch.slowdown != 1.0);
+    let changes = stage
+        .pace
+        .iter()
+        .any(|stretch| short(stretch.slowdown) != short(1.0));
     if changes {
         for stretch in &stage.pace {
             let line = format!("  until {}: {}", clock(stretch.until), pace(world, stretch));

@@ -86,7 +86,7 @@ fn samples() -> Vec<(f64, &'static str)> {
     ]
 }
 
-/// What the script must make of [`samples`].
+/// What the script must make of the numbers that the page holds for tests.
 pub fn expected_samples() -> String {
     let texts: Vec<String> = samples()
         .into_iter()

@@ -171,9 +171,9 @@ fn the_largest_page_stays_small() {
     s.total = 700_000;
     for column in [&mut s.start, &mut s.length] {
         long(column, 60_000);
-        column
-            .iter_mut()
-            .for_each(|time| *time += 800_000_000_000_000);
+        for time in column {
+            *time += 800_000_000_000_000;
+        }
     }
     long(&mut s.lane, 60_000);
     long(&mut s.stage, 60_000);
@@ -187,9 +187,9 @@ fn the_largest_page_stays_small() {
     q.total = 100_000;
     for column in [&mut q.arrived, &mut q.ended] {
         long(column, 40_000);
-        column
-            .iter_mut()
-            .for_each(|time| *time += 800_000_000_000_000);
+        for time in column {
+            *time += 800_000_000_000_000;
+        }
     }
     long(&mut q.stream, 40_000);
     long(&mut q.index, 40_000);

@@ -193,45 +193,84 @@ impl<'d> Timeline<'d> {
         if right - left > 4 {
             root.draw(&Rectangle::new(whole, WHITE.stroke_width(1)))?;
         }
-        if self.detail.class(slices, row) == Class::Query {
+        if self.labelled_inside(row) {
+            let ink = if 2 * (full - left) > right - left {
+                draw::ink(colour)
+            } else {
+                BLACK
+            };
             let label = format!("v{}", slices.version[row]);
-            let needs = draw::width(&label, SMALL).cast_signed() + 6;
-            if needs <= right - left {
-                let ink = if 2 * (full - left) > right - left {
-                    draw::ink(colour)
-                } else {
-                    BLACK
-                };
-                let at = (i32::midpoint(left, right), top + BAR / 2);
-                draw::text(root, &label, at, SMALL, ink, Stand::Middle)?;
-            }
+            let at = (i32::midpoint(left, right), top + BAR / 2);
+            draw::text(root, &label, at, SMALL, ink, Stand::Middle)?;
         }
         Ok(())
     }
 
+    /// Whether a slice is of a query, and wide enough for its label.
+    fn labelled_inside(&self, row: usize) -> bool {
+        let slices = &self.run.slices;
+        let (from, to) = (slices.start[row], slices.start[row] + slices.length[row]);
+        let label = format!("v{}", slices.version[row]);
+        self.detail.class(slices, row) == Class::Query
+            && draw::width(&label, SMALL).cast_signed() + 6 <= self.x(to) - self.x(from)
+    }
+
+    /// Triangles of versions, and labels above queries that are too narrow for them. A label that would
+    /// touch the one before it is left out.
     fn marks<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
-        let versions = &self.run.versions;
-        let mut free = vec![i32::MIN; self.detail.lanes.len()];
-        for row in 0..versions.at.len() {
-            let Some(lane) = versions.lane[row] else {
-                continue;
+        let (slices, versions) = (&self.run.slices, &self.run.versions);
+        for lane in 0..self.detail.lanes.len() {
+            let on = |id: &u8| usize::from(*id) == lane;
+            let published = (0..versions.at.len())
+                .filter(|&row| versions.lane[row].as_ref().is_some_and(on))
+                .filter(|&row| versions.at[row] as f64 / 1e9 <= self.end_s)
+                .map(|row| {
+                    (
+                        self.x(versions.at[row]),
+                        versions.version[row],
+                        Some(versions.stream[row]),
+                    )
+                });
+            // A query's stages follow each other on a lane; its first one carries the label for all.
+            let mut of_lane: Vec<usize> = (0..self.shown)
+                .filter(|&row| on(&slices.lane[row]))
+                .collect();
+            of_lane.sort_by_key(|&row| slices.start[row]);
+            let same = |a: usize, b: usize| {
+                (slices.stream[a], slices.query[a]) == (slices.stream[b], slices.query[b])
             };
-            if versions.at[row] as f64 / 1e9 > self.end_s {
-                continue;
-            }
-            let x = self.x(versions.at[row]);
-            let y = Self::row(lane.into()) + MARKS - 1;
-            let colour = draw::colour(versions.stream[row].into());
-            let corners = vec![(x - 5, y - 8), (x + 5, y - 8), (x, y)];
-            root.draw(&Polygon::new(corners, colour.filled()))?;
-            let label = format!("v{}", versions.version[row]);
-            let needs = draw::width(&label, SMALL).cast_signed();
-            let left = x - 8 - needs;
-            if left > free[usize::from(lane)].max(LEFT) {
-                draw::text(root, &label, (x - 8, y - 7), SMALL, BLACK, Stand::Right)?;
-                free[usize::from(lane)] = x + 8;
-            } else {
-                free[usize::from(lane)] = free[usize::from(lane)].max(x + 8);
+            let queries = of_lane.chunk_by(|&a, &b| same(a, b)).filter_map(|rows| {
+                let (&first, &last) = (rows.first()?, rows.last()?);
+                let inside = rows.iter().any(|&row| self.labelled_inside(row));
+                let end = slices.start[last] + slices.length[last];
+                let middle = i32::midpoint(self.x(slices.start[first]), self.x(end));
+                (slices.query[first].is_some() && !inside)
+                    .then(|| (middle, slices.version[last], None))
+            });
+            let mut marks: Vec<(i32, u32, Option<u16>)> = published.chain(queries).collect();
+            marks.sort_by_key(|mark| (mark.0, mark.2));
+            let y = Self::row(lane) + MARKS - 1;
+            let mut free = LEFT;
+            for (at, (x, version, stream)) in marks.iter().enumerate() {
+                let label = format!("v{version}");
+                let needs = draw::width(&label, SMALL).cast_signed();
+                let next = marks[at + 1..].iter().find(|mark| mark.2.is_some());
+                let wall = next.map_or(i32::MAX, |mark| mark.0 - 5);
+                let (from, to) = match stream {
+                    Some(_) => (x - 8 - needs, x + 5),
+                    None => (x - needs / 2, x + needs / 2),
+                };
+                if from > free && (stream.is_some() || to < wall) {
+                    let left = (from, y - 7);
+                    draw::text(root, &label, left, SMALL, BLACK, Stand::Left)?;
+                    free = to + 3;
+                }
+                if let Some(stream) = stream {
+                    let colour = draw::colour((*stream).into());
+                    let corners = vec![(x - 5, y - 8), (x + 5, y - 8), (*x, y)];
+                    root.draw(&Polygon::new(corners, colour.filled()))?;
+                    free = free.max(x + 8);
+                }
             }
         }
         Ok(())

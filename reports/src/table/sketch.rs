@@ -75,18 +75,18 @@ fn timeline(detail: &Detail, run: &Run) -> String {
                 continue;
             }
             let row = cells(means(bins, run.end_ns).into_iter());
-            _ = write!(out, "{}▕{row}▏{}\n", pad(&name, NAME), class.name());
+            _ = writeln!(out, "{}▕{row}▏{}", pad(&name, NAME), class.name());
             name.clear();
         }
         if !name.is_empty() {
-            _ = write!(out, "{}▕{}▏idle\n", pad(&name, NAME), " ".repeat(CELLS - 8));
+            _ = writeln!(out, "{}▕{}▏idle", pad(&name, NAME), " ".repeat(CELLS - 8));
         }
     }
     let waiting = means(&run.series.waiting, run.end_ns);
     let most = waiting.iter().copied().fold(0.0, f64::max);
     if most > 0.0 {
         let row = cells(waiting.iter().map(|count| count / most));
-        _ = write!(out, "{}▕{row}▏≤ {}\n", pad("waiting", NAME), short(most));
+        _ = writeln!(out, "{}▕{row}▏≤ {}", pad("waiting", NAME), short(most));
     }
     out
 }
