@@ -88,11 +88,12 @@ pub fn png(plot: &impl Plot) -> Result<Vec<u8>, DrawError> {
     Ok(file)
 }
 
-/// Makes the embedded font known, once: text is measured and painted with it, whatever the machine has.
+/// Makes the embedded font (Hack, MIT licence) known, once: text is measured and painted with it, whatever
+/// the machine has.
 fn register_font() -> Result<(), DrawError> {
     static DONE: OnceLock<bool> = OnceLock::new();
     let done = DONE.get_or_init(|| {
-        let font = epaint_default_fonts::UBUNTU_LIGHT;
+        let font = epaint_default_fonts::HACK_REGULAR;
         plotters::style::register_font(draw::FONT, FontStyle::Normal, font).is_ok()
     });
     if *done {

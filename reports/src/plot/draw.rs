@@ -44,11 +44,10 @@ pub(super) fn ink(RGBColor(r, g, b): RGBColor) -> RGBColor {
     if luma > 140.0 { BLACK } else { WHITE }
 }
 
-/// Width of a text, pixels. Viewers of an SVG have other fonts, so a little is added.
+/// Width of a text, pixels. The embedded font is wider than those that viewers of an SVG are likely to have.
 pub(super) fn width(text: &str, size: u32) -> u32 {
-    let box_ = (FONT, size).into_font().box_size(text);
-    let measured = box_.map_or(text.chars().count() as u32 * size / 2, |(width, _)| width);
-    measured + measured / 6
+    let measured = (FONT, size).into_font().box_size(text);
+    measured.map_or(text.chars().count() as u32 * size / 2, |(width, _)| width)
 }
 
 /// `text` cut to `most` pixels.

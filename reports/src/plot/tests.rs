@@ -42,7 +42,7 @@ fn texts(svg: &str) -> Vec<(String, [f64; 4])> {
         }
         let text = body.split('<').next().unwrap_or_default().trim().to_owned();
         let size = number(head, "font-size") * 1.24;
-        let width = f64::from(draw::width(&text, size.round() as u32)) * 0.88;
+        let width = f64::from(draw::width(&text, size.round() as u32));
         let (x, y) = (number(head, "x"), number(head, "y"));
         let left = match attribute(head, "text-anchor") {
             Some("middle") => x - width / 2.0,
