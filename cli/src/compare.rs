@@ -10,7 +10,7 @@ use sim::load::Inputs;
 use sim::world::World;
 
 use crate::failure::{Failure, print, say};
-use crate::options::{Format, Options, random, with_policy};
+use crate::options::{Format, Options, random, reproduce, with_policy};
 use crate::output::{COMPARE_FILES, Folder};
 use crate::replicate::Workers;
 
@@ -42,9 +42,9 @@ pub(crate) struct Arguments {
     )]
     policies: Vec<String>,
 
-    /// Folder for compare.json; it is made if missing. A compare.json that
-    /// crossinfer wrote there is replaced, unless it has changed since; files of
-    /// `run` stay.
+    /// Folder for compare.json, what `crossinfer report` draws, and plots; it is made
+    /// if missing. Files of an earlier `compare` there are replaced, unless they
+    /// have changed since; files of `run` stay.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -92,7 +92,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let facts = Facts::of(first, &options.file());
     let document = json::comparison(&facts, &compared);
     if let Some(folder) = &mut folder {
-        folder.comparison(&document)?;
+        folder.comparison(&document, &worlds, reproduce(&inputs))?;
     }
     match options.format {
         Format::Table => print(&table::comparison(&facts, &compared))?,

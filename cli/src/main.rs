@@ -4,6 +4,7 @@
 
 mod check;
 mod compare;
+mod explain;
 mod failure;
 mod fit;
 mod library;
@@ -12,6 +13,7 @@ mod output;
 mod render;
 mod replay;
 mod replicate;
+mod report;
 mod run;
 mod schema;
 mod validate;
@@ -50,6 +52,8 @@ enum Command {
     Check(check::Arguments),
     Schema(schema::Arguments),
     Replay(replay::Arguments),
+    Report(report::Arguments),
+    Explain(explain::Arguments),
     Fit(fit::Arguments),
     Validate(validate::Arguments),
 }
@@ -83,6 +87,8 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Check(arguments) => check::main(arguments),
         Command::Schema(arguments) => schema::main(arguments),
         Command::Replay(arguments) => replay::main(arguments),
+        Command::Report(arguments) => report::main(arguments),
+        Command::Explain(arguments) => explain::main(arguments),
         Command::Fit(arguments) => fit::main(arguments),
         Command::Validate(arguments) => validate::main(arguments),
     }

@@ -1,11 +1,12 @@
 //! What `run` and `compare` have in common: the scenario, how often, with what seed, and to where.
 
-use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{env, fs};
 
 use clap::{Args, ValueEnum};
+use reports::detail::Reproduce;
 use sim::cost::Noise;
 use sim::load::{Inputs, parse_policy};
 use sim::spec::scenario::LengthPrediction;
@@ -98,6 +99,16 @@ pub(crate) fn inputs(path: &Path) -> Result<Inputs, Failure> {
     let text = read(path)?;
     let name = path.to_string_lossy();
     Inputs::read(&name, &text, &Profiles::beside(path), &Disk).map_err(Failure::Faults)
+}
+
+/// How to get the same again: this command, and the files that it read.
+pub(crate) fn reproduce(inputs: &Inputs) -> Reproduce {
+    let words: Vec<String> = env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let command = std::iter::once("crossinfer".to_owned()).chain(words);
+    Reproduce::new(&command.collect::<Vec<_>>(), inputs.sources())
 }
 
 /// The world with another policy, which the user gave to `option`.

@@ -4,11 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use reports::decision::{choices, decision_map};
+use reports::detail::{Detail, Recorder, Reproduce, Run};
 use reports::perfetto::Timeline;
-use reports::plot::{self, Slices};
+use reports::plot::{self, Plot, distributions};
 use reports::requests::Requests;
+use reports::table;
 use serde_json::{Map, Value, json};
-use sim::simulation::Simulation;
+use sim::drive::Sink;
+use sim::simulation::{Pace, Simulation};
 use sim::trace::{Header, Writer};
 use sim::world::World;
 
@@ -16,15 +20,27 @@ use crate::failure::Failure;
 
 const SUMMARY: &str = "summary.json";
 const COMPARISON: &str = "compare.json";
+const COMPARE_DETAIL: &str = "compare-detail.json";
+const COMPARE_TTFT: &str = "compare-ttft.svg";
+const COMPARE_COMPLETION: &str = "compare-completion.svg";
 const REQUESTS: &str = "requests.csv";
 const TIMELINE: &str = "trace.perfetto.json";
+const DETAIL: &str = "detail.json";
 const GANTT: &str = "timeline.svg";
-const LATENCY: &str = "latency.svg";
+const GANTT_PNG: &str = "timeline.png";
+const DECISION: &str = "decision.svg";
+const TTFT: &str = "ttft.svg";
+const COMPLETION: &str = "completion.svg";
 const TRACE: &str = "trace.jsonl";
 /// What `run` writes.
-pub(crate) const RUN_FILES: [&str; 6] = [SUMMARY, REQUESTS, TIMELINE, GANTT, LATENCY, TRACE];
+pub(crate) const RUN_FILES: [&str; 10] = [
+    SUMMARY, DETAIL, REQUESTS, TIMELINE, GANTT, GANTT_PNG, TTFT, COMPLETION, DECISION, TRACE,
+];
 /// What `compare` writes.
-pub(crate) const COMPARE_FILES: [&str; 1] = [COMPARISON];
+pub(crate) const COMPARE_FILES: [&str; 4] =
+    [COMPARISON, COMPARE_DETAIL, COMPARE_TTFT, COMPARE_COMPLETION];
+/// Stages and requests that `detail.json` keeps one by one, of all policies together.
+const ROWS: usize = 20_000;
 /// Says which files of a folder crossinfer wrote, and what they were then.
 const MARKER: &str = "crossinfer-out.json";
 
@@ -54,7 +70,7 @@ impl Folder {
         let mut names: Vec<String> = entries
             .flatten()
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .filter(|name| name != MARKER)
+            .filter(|name| name != MARKER && !is_report(&path.join(name)))
             .collect();
         names.sort();
         for name in names.iter().filter(|_| !force) {
@@ -96,6 +112,7 @@ impl Folder {
         &mut self,
         world: &World,
         summary: &Value,
+        reproduce: Reproduce,
         trace: bool,
     ) -> Result<(), Failure> {
         self.json(SUMMARY, summary)?;
@@ -104,35 +121,76 @@ impl Folder {
         let mut rows = Requests::new(world, self.create(REQUESTS)?).map_err(failed(REQUESTS))?;
         let mut timeline =
             Timeline::new(world, self.create(TIMELINE)?).map_err(failed(TIMELINE))?;
-        let mut slices = Slices::new(world);
         let mut writer = if trace {
             let header = Header::of(world, 0);
             Some(Writer::new(self.create(TRACE)?, &header).map_err(failed(TRACE))?)
         } else {
             None
         };
-        let mut simulation = Simulation::new(world);
-        let mut sinks = (&mut rows, (&mut timeline, &mut slices));
-        let metrics = match &mut writer {
-            Some(writer) => simulation.run_into(0, &mut (writer, &mut sinks)),
-            None => simulation.run_into(0, &mut sinks),
+        let mut sinks = (&mut rows, &mut timeline);
+        let run = match &mut writer {
+            Some(writer) => first_replication(world, ROWS, &mut (writer, &mut sinks)),
+            None => first_replication(world, ROWS, &mut sinks),
         };
-        let gantt = plot::timeline(world, &slices).map_err(Failure::internal)?;
-        let latency = plot::latencies(world, metrics).map_err(Failure::internal)?;
         rows.finish().map_err(failed(REQUESTS))?;
         timeline.finish().map_err(failed(TIMELINE))?;
         if let Some(writer) = writer {
             writer.finish().map_err(failed(TRACE))?;
         }
-        self.text(GANTT, &gantt)?;
-        self.text(LATENCY, &latency)?;
-        self.list(if trace { &RUN_FILES } else { &RUN_FILES[..5] })
+        let mut detail = Detail::of(world, reproduce);
+        detail.runs.push(run);
+        self.detail(DETAIL, &detail)?;
+        let gantt = plot::Timeline::new(&detail, &detail.runs[0], &world.title);
+        self.text(GANTT, &plot::svg(&gantt).map_err(Failure::internal)?)?;
+        let png = plot::png(&gantt).map_err(Failure::internal)?;
+        self.bytes(GANTT_PNG, &png)?;
+        self.plot(TTFT, &distributions(&detail.runs, false))?;
+        self.plot(COMPLETION, &distributions(&detail.runs, true))?;
+        if let Some(map) = decision_map(&detail, &detail.runs[0]) {
+            self.plot(DECISION, &map)?;
+        }
+        let mut written = RUN_FILES.to_vec();
+        written.retain(|name| match *name {
+            TRACE => trace,
+            DECISION => detail.runs[0].choices.is_some(),
+            _ => true,
+        });
+        self.list(&written)
     }
 
-    /// Writes a comparison.
-    pub(crate) fn comparison(&mut self, document: &Value) -> Result<(), Failure> {
+    /// Writes a comparison, with the first replication of each world in detail.
+    pub(crate) fn comparison(
+        &mut self,
+        document: &Value,
+        worlds: &[World],
+        reproduce: Reproduce,
+    ) -> Result<(), Failure> {
         self.json(COMPARISON, document)?;
+        if let Some(first) = worlds.first() {
+            let mut detail = Detail::of(first, reproduce);
+            let rows = ROWS / worlds.len();
+            let runs = worlds
+                .iter()
+                .map(|world| first_replication(world, rows, &mut ()));
+            detail.runs = runs.collect();
+            self.detail(COMPARE_DETAIL, &detail)?;
+            self.plot(COMPARE_TTFT, &distributions(&detail.runs, false))?;
+            self.plot(COMPARE_COMPLETION, &distributions(&detail.runs, true))?;
+        }
         self.list(&COMPARE_FILES)
+    }
+
+    fn plot(&self, name: &str, plot: &impl Plot) -> Result<(), Failure> {
+        self.text(name, &plot::svg(plot).map_err(Failure::internal)?)
+    }
+
+    fn detail(&self, name: &str, detail: &Detail) -> Result<(), Failure> {
+        let mut file = self.create(name)?;
+        serde_json::to_writer(&mut file, detail)
+            .map_err(io::Error::from)
+            .and_then(|()| file.write_all(b"\n"))
+            .and_then(|()| file.flush())
+            .map_err(|error| self.failed(name, &error))
     }
 
     /// What was written, in a line.
@@ -164,8 +222,12 @@ impl Folder {
     }
 
     fn text(&self, name: &str, text: &str) -> Result<(), Failure> {
+        self.bytes(name, text.as_bytes())
+    }
+
+    fn bytes(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
         let mut file = self.create(name)?;
-        file.write_all(text.as_bytes())
+        file.write_all(bytes)
             .and_then(|()| file.flush())
             .map_err(|error| self.failed(name, &error))
     }
@@ -179,6 +241,32 @@ impl Folder {
     fn failed(&self, name: &str, error: &io::Error) -> Failure {
         Failure::write(self.path.join(name).display(), error)
     }
+}
+
+/// A world's first replication in letters.
+pub(crate) fn sketch(world: &World) -> String {
+    let detail = Detail::of(world, Reproduce::default());
+    table::sketch(&detail, &first_replication(world, 0, &mut ()))
+}
+
+/// Simulates a world's first replication in detail, showing it to `sink` too.
+fn first_replication(world: &World, rows: usize, sink: &mut impl Sink) -> Run {
+    let pace = Pace::default();
+    let mut recorder = Recorder::new(world, Some(&pace), rows);
+    let mut simulation = Simulation::new(world);
+    simulation.run_watched(0, &pace, &mut (&mut recorder, sink));
+    Run {
+        choices: choices(world),
+        ..recorder.finish(simulation.metrics())
+    }
+}
+
+/// Whether a file is a page that `crossinfer report` made of earlier results: it stays.
+fn is_report(path: &Path) -> bool {
+    let html = path
+        .extension()
+        .is_some_and(|extension| extension == "html");
+    html && fs::read(path).is_ok_and(|text| reports::html::is_page(&String::from_utf8_lossy(&text)))
 }
 
 /// What the marker of a folder lists; nothing where there is none.

@@ -7,8 +7,8 @@ use reports::facts::Facts;
 use reports::{json, table};
 
 use crate::failure::{Failure, print, say};
-use crate::options::{Format, Options, with_policy};
-use crate::output::{Folder, RUN_FILES};
+use crate::options::{Format, Options, reproduce, with_policy};
+use crate::output::{Folder, RUN_FILES, sketch};
 use crate::replicate::Workers;
 
 /// Simulate a scenario.
@@ -17,7 +17,8 @@ use crate::replicate::Workers;
 /// what every engine did. With several replications each number has its 95 % interval.
 ///
 /// With --out, a folder gets the same as JSON, a row per request, a timeline to open in
-/// ui.perfetto.dev, and plots; all but the JSON show the first replication.
+/// ui.perfetto.dev, and plots; all but the JSON show the first replication. `crossinfer report` makes
+/// one page of it.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Example:\n  crossinfer run scenarios/two-cameras-rk3588.toml --out out"
@@ -32,6 +33,11 @@ pub(crate) struct Arguments {
     /// `earliest_deadline_first`.
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
+
+    /// Also sketch the first replication in letters: lanes over time, and how
+    /// latencies spread.
+    #[arg(long)]
+    sketch: bool,
 
     /// Folder for results; it is made if missing. Files of an earlier `run` there
     /// are replaced if crossinfer-out.json says that crossinfer wrote them and they
@@ -69,10 +75,17 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let facts = Facts::of(&world, &options.file());
     let summary = json::summary(&facts, &runs);
     if let Some(folder) = &mut folder {
-        folder.write(&world, &summary, arguments.trace)?;
+        folder.write(&world, &summary, reproduce(&inputs), arguments.trace)?;
     }
     match options.format {
-        Format::Table => print(&table::run(&facts, &runs))?,
+        Format::Table => {
+            let mut text = table::run(&facts, &runs);
+            if arguments.sketch {
+                text.push('\n');
+                text += &sketch(&world);
+            }
+            print(&text)?;
+        }
         Format::Json => print(&format!("{summary:#}\n"))?,
     }
     if let Some(folder) = &folder {

@@ -190,7 +190,16 @@ fn a_folder_gets_everything_and_a_trace_replays() {
             .is_some_and(|list| !list.is_empty())
     );
     assert!(read("timeline.svg").starts_with("<svg"));
-    assert!(read("latency.svg").starts_with("<svg"));
+    assert!(read("ttft.svg").starts_with("<svg") && read("completion.svg").starts_with("<svg"));
+    let png = fs::read(out.join("timeline.png")).expect("the file is there");
+    assert!(png.starts_with(b"\x89PNG"));
+    let detail: serde_json::Value = serde_json::from_str(&read("detail.json")).expect("it is JSON");
+    let command = detail["reproduce"]["command"].as_str();
+    assert!(
+        command.is_some_and(|command| command.starts_with("crossinfer run toy.toml --format json"))
+    );
+    let inputs = detail["reproduce"]["inputs"].as_array().map_or(0, Vec::len);
+    assert_eq!(inputs, 4, "scenario, SoC, model and costs");
     assert!(read("requests.csv").lines().count() > 10);
 
     let trace = out.join("trace.jsonl");
@@ -200,7 +209,9 @@ fn a_folder_gets_everything_and_a_trace_replays() {
     assert_eq!(other.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&other.stdout).starts_with("different: record "));
 
-    // A second run replaces the first, and leaves no trace of it.
+    // A report stays where it is; a second run replaces the first, and leaves no trace of it.
+    let made = crossinfer(&["report", path]);
+    assert!(made.status.success() && read("report.html").contains("<h2 id=\"answer\">"));
     stdout(&["run", "toy.toml", "--out", path]);
     assert!(!Path::new(trace).exists());
 }

@@ -4,7 +4,11 @@
 //! simulated one is.
 #![forbid(unsafe_code)]
 
+pub mod decision;
+pub mod detail;
+pub mod explain;
 pub mod facts;
+pub mod html;
 pub mod interval;
 pub mod json;
 pub mod metric;

@@ -25,6 +25,17 @@ pub fn short(x: f64) -> String {
     format!("{rounded:.0$}", places(rounded, 3))
 }
 
+/// Three significant digits with a unit: `1.23 s`. Seconds below one are in ms or µs, so that small times
+/// stay readable.
+pub fn quantity(x: f64, unit: &str) -> String {
+    let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
+    let fitting = units.iter().find(|(size, _)| x.abs() >= 0.9995 * size);
+    match fitting.or(units.last()) {
+        Some((size, name)) if unit == "s" && x != 0.0 => format!("{} {name}", short(x / size)),
+        _ => format!("{} {unit}", short(x)),
+    }
+}
+
 /// A mean, with its interval where it has one: `1.23 ± 0.04`.
 pub fn estimate(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else {
@@ -134,6 +145,22 @@ mod tests {
         assert_eq!(difference(of(-0.5, Some(0.25)), 1.0), "−0.500 ± 0.250");
         assert_eq!(difference(of(0.0, Some(0.0)), 1.0), "0");
         assert_eq!(difference(of(2e-5, Some(7e-5)), 0.1), "+0.0000 ± 0.0001");
+    }
+
+    #[test]
+    fn times_have_the_unit_that_fits() {
+        for (x, text) in [
+            (0.0, "0 s"),
+            (1.0, "1.00 s"),
+            (0.9996, "1.00 s"),
+            (0.742, "742 ms"),
+            (0.000_012_34, "12.3 µs"),
+            (-0.5, "-500 ms"),
+            (5e-8, "0.0500 µs"),
+        ] {
+            assert_eq!(quantity(x, "s"), text);
+        }
+        assert_eq!(quantity(0.012, "W"), "0.0120 W");
     }
 
     #[test]

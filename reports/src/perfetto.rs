@@ -1,10 +1,12 @@
 //! A timeline for <https://ui.perfetto.dev> (Chrome's JSON trace format), written as the run goes.
 //!
 //! Each engine is a process with a thread per lane, on which every stage is a slice. A further process
-//! holds a thread per stream with its frames, queries, versions and answers. Arrows lead from the
-//! ingest that published a version to each answer that reads it.
+//! holds a thread per stream with its frames, queries, versions and answers. Arrows lead from the frame
+//! to its ingest, from the ingest that published a version to each prefill that reads it, and from the
+//! decode to the answer. Counters: requests, context and KV that engines keep, and by lane the memory
+//! traffic and the power of its stages, each stage's spread evenly over its time.
 
-mod book;
+pub(crate) mod book;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -118,6 +120,15 @@ impl<'w, W: Write> Timeline<'w, W> {
         }));
     }
 
+    /// A slice without length on a stream's track: unlike an instant, arrows can lead to it.
+    fn point(&mut self, now: Instant, stream: StreamId, name: &str, args: &Value) {
+        let (process, thread) = stream_thread(stream);
+        self.write(&json!({
+            "ph": "X", "name": name, "ts": micros(now), "dur": 0.001,
+            "pid": process, "tid": thread, "args": args,
+        }));
+    }
+
     fn counter(&mut self, now: Instant, process: u64, name: &str, args: &Value) {
         self.write(&json!({
             "ph": "C", "name": name, "ts": micros(now), "pid": process, "tid": 0, "args": args,
@@ -177,6 +188,34 @@ impl<'w, W: Write> Timeline<'w, W> {
         if stage.kind == StageKind::QueryPrefill && !failed {
             self.flow(lane, slice);
         }
+        if stage.kind == StageKind::Ingest
+            && !failed
+            && let Some(arrived) = self.book.ingested_frame(task.ticket)
+        {
+            let from = (stream_thread(task.stream), arrived);
+            self.arrow("frame", from, ((process, thread), slice.since));
+        }
+    }
+
+    /// What a stage moved and drew, evenly over its time.
+    fn rates(&mut self, now: Instant, lane: LaneId, slice: &Slice, bytes: u64, nanojoules: u64) {
+        let length = now.saturating_since(slice.since).as_secs_f64();
+        if length <= 0.0 {
+            return;
+        }
+        let (process, _) = self.lane_thread(lane);
+        let world = self.world;
+        let name = &world.lanes[lane.0 as usize].name;
+        let traffic = format!("memory traffic {name}");
+        let power = format!("power {name}");
+        let gbps = bytes as f64 / 1e9 / length;
+        let watts = nanojoules as f64 * 1e-9 / length;
+        for (at, share) in [(slice.since, 1.0), (now, 0.0)] {
+            self.counter(at, process, &traffic, &json!({ "GB/s": share * gbps }));
+            if world.power.is_some() {
+                self.counter(at, process, &power, &json!({ "W": share * watts }));
+            }
+        }
     }
 
     /// An arrow from the ingest that published the version to the prefill that reads it.
@@ -184,14 +223,19 @@ impl<'w, W: Write> Timeline<'w, W> {
         let Some(published) = self.book.published(reader.task.stream, reader.task.version) else {
             return;
         };
-        self.flows += 1;
         // Arrows attach to the slice around them, so this one leaves just before the ingest ends.
         let last = Instant(published.at.0.saturating_sub(1)).max(published.since);
-        let from = (self.lane_thread(published.lane), last, "s");
-        let to = (self.lane_thread(lane), reader.since, "f");
-        for ((process, thread), at, phase) in [from, to] {
+        let from = (self.lane_thread(published.lane), last);
+        let to = (self.lane_thread(lane), reader.since);
+        self.arrow("version", from, to);
+    }
+
+    /// An arrow between two points on tracks (process and thread), each within a slice.
+    fn arrow(&mut self, name: &str, from: ((u64, u64), Instant), to: ((u64, u64), Instant)) {
+        self.flows += 1;
+        for (((process, thread), at), phase) in [(from, "s"), (to, "f")] {
             let mut event = json!({
-                "ph": phase, "name": "version", "cat": "version", "id": self.flows,
+                "ph": phase, "name": name, "cat": name, "id": self.flows,
                 "ts": micros(at), "pid": process, "tid": thread,
             });
             if phase == "f" {
@@ -202,7 +246,6 @@ impl<'w, W: Write> Timeline<'w, W> {
     }
 
     fn completed(&mut self, now: Instant, done: &Completion) {
-        self.book.ended(done.ticket);
         let args = json!({
             "query": done.index,
             "version": done.version,
@@ -212,7 +255,13 @@ impl<'w, W: Write> Timeline<'w, W> {
             "output_tokens": done.output,
             "late": done.late,
         });
-        self.instant(now, done.stream, "complete", &args);
+        self.point(now, done.stream, "complete", &args);
+        if let Some(last) = self.book.answered(done.ticket) {
+            let from = (self.lane_thread(done.lane), last);
+            let to = (stream_thread(done.stream), now);
+            self.arrow("answer", from, to);
+        }
+        self.book.ended(done.ticket);
         self.requests(now);
     }
 }
@@ -221,13 +270,14 @@ impl<W: Write> Sink for Timeline<'_, W> {
     fn input(&mut self, now: Instant, input: &Input) {
         match *input {
             Input::Frame {
+                ticket,
                 stream,
                 index,
                 tokens,
-                ..
             } => {
+                self.book.frame(ticket, now);
                 let args = json!({ "frame": index, "tokens": tokens });
-                self.instant(now, stream, "frame", &args);
+                self.point(now, stream, "frame", &args);
             }
             Input::Query {
                 ticket,
@@ -241,10 +291,16 @@ impl<W: Write> Sink for Timeline<'_, W> {
                 self.instant(now, stream, "query", &args);
                 self.requests(now);
             }
-            Input::Finish { lane, .. } => {
+            Input::Finish {
+                lane,
+                bytes,
+                nanojoules,
+                ..
+            } => {
                 let engine = self.world.engine_of(lane);
                 if let Some(slice) = self.book.stopped(self.world, now, lane) {
                     self.slice(now, lane, &slice, false);
+                    self.rates(now, lane, &slice, bytes, nanojoules);
                     self.resident(now, engine);
                 }
             }
@@ -314,10 +370,17 @@ impl<W: Write> Sink for Timeline<'_, W> {
                 if query {
                     self.book.ended(ticket);
                     self.requests(now);
+                } else {
+                    self.book.ingested_frame(ticket);
                 }
             }
         }
     }
+}
+
+/// Process and thread of a stream.
+fn stream_thread(stream: StreamId) -> (u64, u64) {
+    (STREAMS, u64::from(stream.0) + 1)
 }
 
 fn engine_process(engine: EngineId) -> u64 {

@@ -1,12 +1,26 @@
-//! Plots as SVG text.
+//! Plots over plain data, each as SVG text or as a PNG file by the same drawing code.
 
-mod ecdf;
-mod gantt;
+mod bars;
+mod curves;
+mod draw;
+mod map;
+mod scatter;
+#[cfg(test)]
+mod tests;
+mod timeline;
 
 use std::fmt;
+use std::sync::OnceLock;
 
-pub use ecdf::latencies;
-pub use gantt::{Slices, timeline};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+pub use bars::{Bar, Bars};
+pub use curves::{Curve, Curves, distributions, over_time};
+pub(crate) use draw::COLOURS;
+pub use map::{Cell, Map};
+pub use scatter::{Point, Scatter};
+pub use timeline::Timeline;
 
 /// Why a plot could not be drawn.
 #[derive(Debug)]
@@ -25,34 +39,66 @@ fn failed(error: impl fmt::Display) -> DrawError {
     DrawError(error.to_string())
 }
 
-#[cfg(test)]
-mod tests {
-    use sim::simulation::Simulation;
+/// What drawing on a backend gives.
+type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
-    use super::*;
-    use crate::toy;
+/// A plot over plain data.
+pub trait Plot {
+    /// Width and height in pixels.
+    fn size(&self) -> (u32, u32);
 
-    #[test]
-    fn plots_show_what_ran() {
-        let world = toy::world(&toy::scenario(0.2));
-        let mut slices = Slices::new(&world);
-        let mut simulation = Simulation::new(&world);
-        simulation.run_into(0, &mut slices);
-        let gantt = timeline(&world, &slices).expect("it can be drawn");
-        for word in ["cpu", "npu", "encode", "query prefill", "time, s"] {
-            assert!(gantt.contains(word), "{word}");
-        }
-        assert!(gantt.matches("<rect").count() > slices.drawn());
-        let ecdf = latencies(&world, simulation.metrics()).expect("it can be drawn");
-        assert!(ecdf.contains("time to first token") && ecdf.contains("completion"));
+    /// What it shows, in a sentence or two, for those who cannot see it.
+    fn describe(&self) -> String;
+
+    /// Draws it on an area of [`Self::size`].
+    fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB>;
+}
+
+/// A plot as SVG text.
+pub fn svg(plot: &impl Plot) -> Result<String, DrawError> {
+    register_font()?;
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, plot.size()).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        plot.draw(&root).map_err(failed)?;
+        root.present().map_err(failed)?;
     }
+    Ok(text)
+}
 
-    #[test]
-    fn a_run_without_anything_is_drawn_empty() {
-        let world = toy::world(&toy::scenario(0.2));
-        let gantt = timeline(&world, &Slices::new(&world)).expect("it can be drawn");
-        assert!(gantt.contains("<svg"));
-        let nothing = sim::metrics::Metrics::new(&world);
-        assert!(latencies(&world, &nothing).is_ok());
+/// A plot as a PNG file.
+pub fn png(plot: &impl Plot) -> Result<Vec<u8>, DrawError> {
+    register_font()?;
+    let (width, height) = plot.size();
+    let mut pixels = vec![0; 3 * width as usize * height as usize];
+    {
+        let root = BitMapBackend::with_buffer(&mut pixels, plot.size()).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        plot.draw(&root).map_err(failed)?;
+        root.present().map_err(failed)?;
+    }
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().map_err(failed)?;
+    writer.write_image_data(&pixels).map_err(failed)?;
+    writer.finish().map_err(failed)?;
+    Ok(file)
+}
+
+/// Makes the embedded font (Hack, MIT licence) known, once: text is measured and painted with it, whatever
+/// the machine has.
+fn register_font() -> Result<(), DrawError> {
+    static DONE: OnceLock<bool> = OnceLock::new();
+    let done = DONE.get_or_init(|| {
+        let font = epaint_default_fonts::HACK_REGULAR;
+        plotters::style::register_font(draw::FONT, FontStyle::Normal, font).is_ok()
+    });
+    if *done {
+        Ok(())
+    } else {
+        Err(DrawError("the embedded font is broken".into()))
     }
 }

@@ -1,11 +1,13 @@
 //! Text for the terminal: at most 100 columns, readable without colour, units in the headers.
 
 mod compare;
-mod layout;
+pub(crate) mod layout;
 mod run;
+mod sketch;
 
 pub use compare::comparison;
 pub use run::run;
+pub use sketch::sketch;
 
 /// Widest line of any text.
 pub const WIDTH: usize = 100;

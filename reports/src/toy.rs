@@ -1,7 +1,11 @@
 //! A small made-up SoC, model and scenario for the tests of this crate.
 
 use sim::load::{Files, Kind, Library, Source, load_scenario};
+use sim::metrics::Summary;
+use sim::simulation::{Pace, Simulation};
 use sim::world::World;
+
+use crate::detail::{Detail, Recorder, Reproduce};
 
 const SOC: &str = r#"name = "Toy"
 origin = "guess"
@@ -125,6 +129,18 @@ deadline_s = 4.0
 /// The scenario as a world.
 pub(crate) fn world(text: &str) -> World {
     load_scenario("toy.toml", text, &Toy, &Toy).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// The scenario's first replication in detail, with at most `rows` rows, and its summary.
+pub(crate) fn detail(text: &str, rows: usize) -> (Detail, Summary) {
+    let world = world(text);
+    let mut detail = Detail::of(&world, Reproduce::new(&["crossinfer".into()], &[]));
+    let pace = Pace::default();
+    let mut recorder = Recorder::new(&world, Some(&pace), rows);
+    let mut simulation = Simulation::new(&world);
+    simulation.run_watched(0, &pace, &mut recorder);
+    detail.runs.push(recorder.finish(simulation.metrics()));
+    (detail, simulation.summary())
 }
 
 struct Toy;

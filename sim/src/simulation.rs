@@ -1,10 +1,13 @@
 //! A world ready to be simulated again and again.
 
-use crate::dispatch::{Dispatcher, Effects};
-use crate::drive::{Sink, drive};
+use std::cell::Cell;
+
+use crate::dispatch::{Dispatcher, Effect, Effects, Input};
+use crate::drive::{Executor, Sink, drive};
 use crate::metrics::{Metrics, Summary};
-use crate::soc::Soc;
-use crate::world::World;
+use crate::soc::{Progress, Soc};
+use crate::time::Instant;
+use crate::world::{LANES_MAX, LaneId, World};
 
 /// A simulated SoC, its scheduler and its metrics; one run reuses the last one's allocations.
 #[derive(Debug)]
@@ -13,7 +16,43 @@ pub struct Simulation<'w> {
     dispatcher: Dispatcher<'w>,
     metrics: Metrics<'w>,
     effects: Effects,
+    lanes: u8,
     fresh: bool,
+}
+
+/// What the executor knows of each lane and no trace holds: a sink that keeps a reference can ask for it
+/// while [`Simulation::run_watched`] runs.
+#[derive(Debug, Default)]
+pub struct Pace {
+    lanes: [Cell<Progress>; LANES_MAX],
+}
+
+impl Pace {
+    /// A lane's task, or its last one if it has just ended.
+    pub fn of(&self, lane: LaneId) -> Progress {
+        self.lanes[lane.0 as usize].get()
+    }
+}
+
+/// The simulated SoC, with its lanes' progress laid open before each event is handled.
+struct Watched<'s, 'w> {
+    soc: &'s mut Soc<'w>,
+    lanes: u8,
+    pace: &'s Pace,
+}
+
+impl Executor for Watched<'_, '_> {
+    fn next(&mut self) -> Option<(Instant, Input)> {
+        let next = self.soc.next();
+        for lane in (0..self.lanes).map(LaneId) {
+            self.pace.lanes[lane.0 as usize].set(self.soc.progress(lane));
+        }
+        next
+    }
+
+    fn apply(&mut self, now: Instant, effect: &Effect) {
+        self.soc.apply(now, effect);
+    }
 }
 
 impl<'w> Simulation<'w> {
@@ -29,6 +68,7 @@ impl<'w> Simulation<'w> {
             dispatcher,
             metrics: Metrics::new(world),
             effects: Effects::new(),
+            lanes: world.lanes.len() as u8,
             fresh: true,
         }
     }
@@ -40,12 +80,7 @@ impl<'w> Simulation<'w> {
 
     /// As [`Self::run`], showing every input and effect to `sink` too.
     pub fn run_into<S: Sink>(&mut self, run: u32, sink: &mut S) -> &Metrics<'w> {
-        if !self.fresh || run != 0 {
-            self.soc.reset(run);
-            self.dispatcher.reset();
-            self.metrics.reset();
-        }
-        self.fresh = false;
+        self.prepare(run);
         drive(
             &mut self.soc,
             &mut self.dispatcher,
@@ -53,6 +88,31 @@ impl<'w> Simulation<'w> {
             &mut (&mut self.metrics, sink),
         );
         &self.metrics
+    }
+
+    /// As [`Self::run_into`], with each lane's progress in `pace` whenever `sink` sees an input.
+    pub fn run_watched<S: Sink>(&mut self, run: u32, pace: &Pace, sink: &mut S) -> &Metrics<'w> {
+        self.prepare(run);
+        drive(
+            &mut Watched {
+                lanes: self.lanes,
+                soc: &mut self.soc,
+                pace,
+            },
+            &mut self.dispatcher,
+            &mut self.effects,
+            &mut (&mut self.metrics, sink),
+        );
+        &self.metrics
+    }
+
+    fn prepare(&mut self, run: u32) {
+        if !self.fresh || run != 0 {
+            self.soc.reset(run);
+            self.dispatcher.reset();
+            self.metrics.reset();
+        }
+        self.fresh = false;
     }
 
     /// The summary of the last run.

@@ -9,21 +9,21 @@ use sim::world::{EngineId, LANES_MAX, LaneId, StreamId, World};
 
 /// A stage that ran.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slice {
-    pub(super) since: Instant,
-    pub(super) task: Task,
+pub(crate) struct Slice {
+    pub(crate) since: Instant,
+    pub(crate) task: Task,
     /// Number of the query that it serves.
-    pub(super) query: Option<u32>,
+    pub(crate) query: Option<u32>,
     /// How the query's version became usable, so far.
-    pub(super) preparation: Preparation,
+    pub(crate) preparation: Preparation,
 }
 
 /// Where and when a version was completed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Published {
-    pub(super) lane: LaneId,
-    pub(super) since: Instant,
-    pub(super) at: Instant,
+pub(crate) struct Published {
+    pub(crate) lane: LaneId,
+    pub(crate) since: Instant,
+    pub(crate) at: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ struct Query {
     index: u32,
     version: Option<u32>,
     started: bool,
+    /// Start of its newest stage.
+    newest: Instant,
     imported: bool,
     rebuilt: bool,
 }
@@ -45,8 +47,10 @@ struct Ingested {
 
 /// What is in the system.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(crate) struct Book {
     running: [Option<Slice>; LANES_MAX],
+    /// Arrivals of frames by ticket.
+    frames: BTreeMap<u32, Instant>,
     /// Queries by ticket.
     queries: BTreeMap<u32, Query>,
     /// Their tickets, by stream and number.
@@ -64,10 +68,11 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn new(world: &World) -> Self {
+    pub(crate) fn new(world: &World) -> Self {
         let streams = world.streams.len();
         Self {
             running: [None; LANES_MAX],
+            frames: BTreeMap::new(),
             queries: BTreeMap::new(),
             tickets: BTreeMap::new(),
             started: 0,
@@ -80,7 +85,7 @@ impl Book {
     }
 
     /// A query came.
-    pub(super) fn asked(&mut self, ticket: u32, stream: StreamId, index: u32) {
+    pub(crate) fn asked(&mut self, ticket: u32, stream: StreamId, index: u32) {
         self.tickets.insert((stream, index), ticket);
         self.queries.insert(
             ticket,
@@ -89,6 +94,7 @@ impl Book {
                 index,
                 version: None,
                 started: false,
+                newest: Instant::ZERO,
                 imported: false,
                 rebuilt: false,
             },
@@ -96,7 +102,7 @@ impl Book {
     }
 
     /// A query was bound.
-    pub(super) fn bound(&mut self, stream: StreamId, index: u32, version: u32) {
+    pub(crate) fn bound(&mut self, stream: StreamId, index: u32, version: u32) {
         let ticket = self.tickets.get(&(stream, index));
         if let Some(query) = ticket.and_then(|ticket| self.queries.get_mut(ticket)) {
             query.version = Some(version);
@@ -106,7 +112,7 @@ impl Book {
     }
 
     /// A query ended.
-    pub(super) fn ended(&mut self, ticket: u32) {
+    pub(crate) fn ended(&mut self, ticket: u32) {
         let Some(query) = self.queries.remove(&ticket) else {
             return;
         };
@@ -123,13 +129,38 @@ impl Book {
         }
     }
 
+    /// A frame came.
+    pub(crate) fn frame(&mut self, ticket: u32, now: Instant) {
+        self.frames.insert(ticket, now);
+    }
+
+    /// A frame was ingested or refused; when it had come, if it is one.
+    pub(crate) fn ingested_frame(&mut self, ticket: u32) -> Option<Instant> {
+        self.frames.remove(&ticket)
+    }
+
+    /// Start of the newest stage of a query.
+    pub(crate) fn answered(&self, ticket: u32) -> Option<Instant> {
+        self.queries.get(&ticket).map(|query| query.newest)
+    }
+
+    /// Number of a query in the system.
+    pub(crate) fn query(&self, ticket: u32) -> Option<u32> {
+        self.queries.get(&ticket).map(|query| query.index)
+    }
+
+    /// Oldest version of a stream that a query in the system is bound to.
+    pub(crate) fn oldest_read(&self, stream: StreamId) -> Option<u32> {
+        self.readers[stream.0 as usize].keys().next().copied()
+    }
+
     /// Queries that wait, and that have started.
-    pub(super) fn requests(&self) -> (usize, usize) {
+    pub(crate) fn requests(&self) -> (usize, usize) {
         (self.queries.len() - self.started, self.started)
     }
 
     /// A task started; says whether it was the first of a query.
-    pub(super) fn started(
+    pub(crate) fn started(
         &mut self,
         world: &World,
         now: Instant,
@@ -148,6 +179,7 @@ impl Book {
         if let Some(query) = query {
             first = !std::mem::replace(&mut query.started, true);
             self.started += usize::from(first);
+            query.newest = now;
             query.imported |= kind == StageKind::Import;
             query.rebuilt |= kind == StageKind::Reconstruct;
             slice.query = Some(query.index);
@@ -167,7 +199,7 @@ impl Book {
     }
 
     /// A lane's task ended.
-    pub(super) fn stopped(&mut self, world: &World, now: Instant, lane: LaneId) -> Option<Slice> {
+    pub(crate) fn stopped(&mut self, world: &World, now: Instant, lane: LaneId) -> Option<Slice> {
         let slice = self.running[lane.0 as usize].take()?;
         let task = slice.task;
         let kind = world.stages[task.stage.0 as usize].kind;
@@ -189,7 +221,7 @@ impl Book {
     }
 
     /// A lane failed, with what it ran.
-    pub(super) fn failed(&mut self, lane: LaneId) -> Option<Slice> {
+    pub(crate) fn failed(&mut self, lane: LaneId) -> Option<Slice> {
         self.running[lane.0 as usize].take()
     }
 
@@ -201,7 +233,7 @@ impl Book {
     }
 
     /// A version was published: what nobody can read any more is forgotten.
-    pub(super) fn publish(&mut self, stream: StreamId, version: u32) {
+    pub(crate) fn publish(&mut self, stream: StreamId, version: u32) {
         let index = stream.0 as usize;
         if let Some(made) = self.ingested[index].filter(|made| made.version == version) {
             self.versions[index].insert(version, made.place);
@@ -212,17 +244,17 @@ impl Book {
     }
 
     /// Where a version was completed, if an ingest did.
-    pub(super) fn published(&self, stream: StreamId, version: u32) -> Option<Published> {
+    pub(crate) fn published(&self, stream: StreamId, version: u32) -> Option<Published> {
         self.versions[stream.0 as usize].get(&version).copied()
     }
 
     /// A stream left an engine.
-    pub(super) fn evicted(&mut self, engine: EngineId, stream: StreamId) {
+    pub(crate) fn evicted(&mut self, engine: EngineId, stream: StreamId) {
         self.resident[engine.0 as usize][stream.0 as usize] = 0;
     }
 
     /// Tokens of contexts that an engine holds.
-    pub(super) fn resident_tokens(&self, engine: EngineId) -> u64 {
+    pub(crate) fn resident_tokens(&self, engine: EngineId) -> u64 {
         self.resident[engine.0 as usize].iter().sum()
     }
 }

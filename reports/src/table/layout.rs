@@ -34,7 +34,7 @@ pub(super) fn pad(text: &str, width: usize) -> String {
 pub(super) const GLUE: char = '\u{a0}';
 
 /// Lines of at most `width` columns, broken at spaces; a longer word is broken anywhere.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
@@ -69,7 +69,7 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// A table without frame: the first column on the left, numbers on the right.
-pub(super) fn table<T: AsRef<str>>(header: &[T]) -> Table {
+pub(crate) fn table<T: AsRef<str>>(header: &[T]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -87,7 +87,7 @@ pub(super) fn table<T: AsRef<str>>(header: &[T]) -> Table {
 }
 
 /// Appends a table, without the spaces at line ends.
-pub(super) fn append(out: &mut String, table: &Table) {
+pub(crate) fn append(out: &mut String, table: &Table) {
     for line in table.to_string().lines() {
         out.push_str(line.trim_end());
         out.push('\n');

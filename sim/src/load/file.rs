@@ -83,6 +83,11 @@ impl Ledger {
         self.check(kind, document)
     }
 
+    /// Keeps a text without faults.
+    pub(super) fn keep(&mut self, name: String, text: String) {
+        self.sources.push((name, text));
+    }
+
     /// Parses `text`.
     pub(super) fn parse(&mut self, name: &str, text: &str) -> Option<Document> {
         self.sources.push((name.to_owned(), text.to_owned()));

@@ -223,6 +223,11 @@ impl Inputs {
             .map_err(|faults| faults.to_string())
     }
 
+    /// Name and text of every file that the scenario stands on, itself the first.
+    pub fn sources(&self) -> &[(String, String)] {
+        &self.sources
+    }
+
     /// Names of the SoC's lanes.
     pub fn lanes(&self) -> Vec<&str> {
         self.soc.raw.lanes.keys().map(String::as_str).collect()
@@ -334,6 +339,7 @@ impl Finder<'_> {
                 Ok(Source { name, text }) => match trace_file::parse(&name, &text) {
                     Ok(trace) => {
                         traces.insert(path.to_owned(), trace);
+                        ledger.keep(name, text);
                     }
                     Err(faults) => ledger.blame(name, text, faults),
                 },

@@ -27,7 +27,8 @@ struct Truth {
 /// A lane's running task.
 #[derive(Clone, Debug)]
 struct Running {
-    /// Work left at `updated`, as ns alone.
+    /// Work in all, as ns alone, and what is left of it at `updated`.
+    work: f64,
     left: f64,
     updated: Instant,
     /// Time beside the others ÷ time alone; 0 until computed.
@@ -40,6 +41,15 @@ struct Running {
     /// It has been counted as played outside what was measured.
     counted: bool,
     played: Played,
+}
+
+/// What only the executor knows of a lane's task, or of its last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Its time alone, spread included.
+    pub alone: Duration,
+    /// Its time now ÷ its time alone: what runs beside it, and CPU cores in short supply.
+    pub slowdown: f64,
 }
 
 /// The simulated SoC.
@@ -67,6 +77,7 @@ impl<'w> Soc<'w> {
     /// An idle SoC before replication `run` of a world.
     pub fn new(world: &'w World, run: u32) -> Self {
         let idle = Running {
+            work: 0.0,
             left: 0.0,
             updated: Instant::ZERO,
             slowdown: 0.0,
@@ -118,6 +129,15 @@ impl<'w> Soc<'w> {
     /// How often each engine's stages were played outside the range in which they were measured.
     pub fn unmeasured(&self) -> &[[u64; STAGES_MAX]] {
         &self.unmeasured
+    }
+
+    /// What a lane runs or ran last, at the rate of the time before the last event.
+    pub fn progress(&self, lane: LaneId) -> Progress {
+        let lane = &self.lanes[lane.0 as usize];
+        Progress {
+            alone: Duration(lane.work as u64),
+            slowdown: lane.slowdown,
+        }
     }
 
     fn admit(&mut self, truth: Truth) -> u32 {
@@ -228,11 +248,12 @@ impl<'w> Soc<'w> {
         self.rates_stale = true;
         let running = &mut self.lanes[lane.0 as usize];
         running.played = *played;
-        running.left = if played.noisy {
+        running.work = if played.noisy {
             noisy_ns(world, played, task.stage, truth.noise)
         } else {
             played.alone_ns
         };
+        running.left = running.work;
         running.updated = now;
         running.slowdown = 0.0;
         running.end = Instant::NEVER;

@@ -144,6 +144,11 @@ impl<'a> View<'a> {
         self.state.job(request.0).deadline
     }
 
+    /// The number of a request within its stream.
+    pub fn index(&self, request: Request) -> u32 {
+        self.state.job(request.0).index
+    }
+
     /// The stream of a request or item.
     pub fn stream(&self, request: Request) -> StreamId {
         self.state.job(request.0).stream
@@ -162,7 +167,7 @@ impl<'a> View<'a> {
 }
 
 /// The policy that a scenario names.
-pub(crate) fn build(world: &World) -> Box<dyn Policy> {
+pub fn build(world: &World) -> Box<dyn Policy> {
     let lane = |name: &str| {
         // The loader has checked the name.
         let index = world

@@ -1,0 +1,319 @@
+//! The report, in a real browser where there is one.
+
+mod browser;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use browser::Page;
+use serde_json::Value;
+
+fn study() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in")
+}
+
+fn crossinfer(arguments: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+        .args(arguments)
+        .current_dir(study())
+        .output()
+        .expect("the command runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+}
+
+/// An empty folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a folder can be made");
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("it is text")
+}
+
+/// A report of a comparison and a run, with a stream and a title that are no plain names.
+fn report(home: &Path) -> PathBuf {
+    let (compared, run) = (home.join("compared"), home.join("run"));
+    let policies = "state_aware,serial,round_robin";
+    crossinfer(&[
+        "compare",
+        "toy.toml",
+        "--policies",
+        policies,
+        "--out",
+        text(&compared),
+    ]);
+    crossinfer(&["run", "toy.toml", "--out", text(&run)]);
+    for file in ["detail.json", "summary.json"] {
+        let path = run.join(file);
+        let written = fs::read_to_string(&path).expect("it was written");
+        let stream = first_stream(&written);
+        let nasty = written.replace(
+            &format!("\"{stream}\""),
+            "\"<script>alert(1)</script>&'\\\"\"",
+        );
+        assert_ne!(nasty, written);
+        fs::write(&path, nasty).expect("it can be written");
+    }
+    let page = home.join("report.html");
+    crossinfer(&["report", text(&compared), text(&run), "--out", text(&page)]);
+    page
+}
+
+fn first_stream(document: &str) -> String {
+    let value: Value = serde_json::from_str(document).expect("it is JSON");
+    let stream = &value["streams"][0];
+    let name = stream["name"].as_str().or(stream.as_str());
+    name.expect("there is a stream").to_owned()
+}
+
+#[test]
+fn it_works_in_a_browser() {
+    let Some(name) = browser::installed() else {
+        assert!(
+            std::env::var_os("CROSSINFER_BROWSER").is_none(),
+            "CROSSINFER_BROWSER asks for a browser, and there is none"
+        );
+        // Unlike eprintln!, this is shown even though the test passes.
+        let skipped = "SKIPPED: no Chromium here (apt-get install chromium): the report was not tried in a browser";
+        _ = writeln!(std::io::stderr(), "{skipped}");
+        return;
+    };
+    let home = folder("browser");
+    let file = report(&home);
+    let mut page = Page::new(name, &home.join("profile"));
+    page.show(1280, 900, false);
+    page.open(&file);
+    numbers_are_formatted_as_ours(&mut page);
+    names_are_text(&mut page);
+    hovering_shows_a_stage(&mut page);
+    keys_zoom_move_and_step(&mut page);
+    streams_and_policies_filter(&mut page);
+    requests_add_up(&mut page);
+    for (width, dark) in [(1280, true), (390, false), (390, true)] {
+        page.show(width, 844, dark);
+        it_fits(&mut page, width, dark);
+    }
+    nothing_went_wrong(&page, &file);
+}
+
+fn numbers_are_formatted_as_ours(page: &mut Page) {
+    let shown = page.eval("document.documentElement.dataset.ready");
+    assert_eq!(shown, reports::html::expected_samples());
+}
+
+fn names_are_text(page: &mut Page) {
+    assert_eq!(
+        page.eval("document.querySelectorAll('body script').length"),
+        2
+    );
+    let shown = page.eval("document.getElementById('streams').textContent");
+    assert!(
+        shown
+            .as_str()
+            .is_some_and(|text| text.contains("<script>alert(1)</script>&'\""))
+    );
+}
+
+/// A rectangle of the page's first timeline.
+fn timeline(page: &mut Page) -> [f64; 4] {
+    page.eval("document.querySelector('.timeline').scrollIntoView({ block: 'center' })");
+    let of = page.eval(
+        "(() => { const b = document.querySelector('.timeline').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()",
+    );
+    std::array::from_fn(|i| of[i].as_f64().expect("it is a number"))
+}
+
+fn hovering_shows_a_stage(page: &mut Page) {
+    let [left, top, width, height] = timeline(page);
+    let mut seen = String::new();
+    'search: for row in 0..8 {
+        for step in 0..60 {
+            let at = (
+                left + 112.0 + f64::from(step) / 60.0 * (width - 120.0),
+                top + 30.0 + 46.0 * f64::from(row),
+            );
+            if at.1 > top + height {
+                break 'search;
+            }
+            page.hover(at.0, at.1);
+            let tip = page.eval("document.getElementById('tip').hidden ? '' : document.getElementById('tip').textContent");
+            let tip = tip.as_str().unwrap_or_default();
+            if tip.contains("query") && tip.contains("slowdown") {
+                tip.clone_into(&mut seen);
+                break 'search;
+            }
+        }
+    }
+    for word in [
+        "lane", "stream", "reads", "start", "took", "alone", "waiting", "service", "tokens",
+    ] {
+        assert!(seen.contains(word), "`{word}` is not in: {seen}");
+    }
+    page.hover(1.0, 1.0);
+    page.wait("document.getElementById('tip').hidden");
+}
+
+fn view(page: &mut Page) -> (f64, f64) {
+    let of = page.eval("(({ from, to }) => [Number(from), Number(to)])(document.querySelector('.timeline').dataset)");
+    (
+        of[0].as_f64().expect("it is a number"),
+        of[1].as_f64().expect("it is a number"),
+    )
+}
+
+fn keys_zoom_move_and_step(page: &mut Page) {
+    page.eval("document.querySelector('.timeline').focus()");
+    page.key("Home");
+    let whole = view(page);
+    page.key("+");
+    page.key("+");
+    let near = view(page);
+    assert!(
+        ((whole.1 - whole.0) / (near.1 - near.0) - 2.56).abs() < 0.01,
+        "{whole:?} {near:?}"
+    );
+    page.key("ArrowRight");
+    let moved = view(page);
+    assert!(moved.0 > near.0 && ((moved.1 - moved.0) - (near.1 - near.0)).abs() < 1.0);
+    page.key("-");
+    assert!(view(page).1 - view(page).0 > moved.1 - moved.0);
+    page.key("n");
+    let said = page.eval("document.getElementById('live').textContent");
+    page.key("n");
+    let next = page.eval("document.getElementById('live').textContent");
+    assert!(
+        said != next && next.as_str().is_some_and(|text| text.contains("took")),
+        "{said} {next}"
+    );
+    page.key("Escape");
+    page.key("Home");
+    assert_eq!(view(page), whole);
+    page.eval("document.getElementById('zoom-in').click()");
+    assert!(view(page).1 - view(page).0 < whole.1 - whole.0);
+    page.eval("document.getElementById('whole').click()");
+    assert_eq!(view(page), whole);
+}
+
+/// How many pixels of the first timeline have a stream's full colour.
+const COLOURED: &str = "(() => {
+  const canvas = document.querySelector('.timeline canvas');
+  const copy = document.createElement('canvas');
+  Object.assign(copy, { width: canvas.width, height: canvas.height });
+  const pen = copy.getContext('2d', { willReadFrequently: true });
+  pen.drawImage(canvas, 0, 0);
+  const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4) if (data[i] === 0 && data[i + 1] === 114 && data[i + 2] === 178) count++;
+  return count;
+})()";
+
+fn streams_and_policies_filter(page: &mut Page) {
+    let full = page.eval(COLOURED).as_u64().expect("it is a number");
+    assert!(full > 500, "the timeline is drawn: {full}");
+    page.eval("document.querySelector('#streams input').click()");
+    let less = page.eval(COLOURED).as_u64().expect("it is a number");
+    assert!(less < full / 10, "{less} of {full}");
+    page.eval("document.querySelector('#streams input').click()");
+    assert_eq!(page.eval(COLOURED), full);
+    assert_eq!(
+        page.eval("document.querySelectorAll('.timeline').length"),
+        2
+    );
+    page.eval("document.querySelectorAll('#runs input')[3].click()");
+    assert_eq!(
+        page.eval("document.querySelectorAll('.timeline').length"),
+        3
+    );
+    assert_eq!(
+        page.eval("document.querySelectorAll('#which option').length"),
+        3
+    );
+    page.eval(
+        "document.querySelectorAll('#runs input').forEach((box) => box.checked && box.click())",
+    );
+    assert_eq!(
+        page.eval("document.querySelectorAll('.timeline').length"),
+        0
+    );
+    page.eval("document.querySelectorAll('#runs input')[0].click()");
+}
+
+fn requests_add_up(page: &mut Page) {
+    let rows = page.eval("document.querySelectorAll('#requests tr').length");
+    assert!(rows.as_u64().is_some_and(|count| count > 5), "{rows}");
+    let sorted = page.eval(
+        "(() => {
+           const secs = (text) => parseFloat(text) * (text.endsWith('ms') ? 1e-3 : text.endsWith('µs') ? 1e-6 : 1);
+           return [...document.querySelectorAll('#requests tr')].every((row) => {
+             const cells = [...row.cells].map((cell) => cell.textContent);
+             if (cells.length < 8) return true;
+             const parts = cells.slice(4, 8).map(secs).reduce((a, b) => a + b, 0);
+             return Math.abs(parts / secs(cells[3]) - 1) < 0.02;
+           });
+         })()",
+    );
+    assert_eq!(sorted, true);
+    page.eval("document.querySelector('#requests button').click()");
+    let (from, to) = view(page);
+    assert!(from >= 0.0 && to > from);
+}
+
+fn it_fits(page: &mut Page, width: u32, dark: bool) {
+    let wide = page.eval("document.documentElement.scrollWidth");
+    assert!(
+        wide.as_u64().is_some_and(|wide| wide <= u64::from(width)),
+        "{wide} on {width}"
+    );
+    let back = page.eval("getComputedStyle(document.body).backgroundColor");
+    assert_eq!(back == "rgb(255, 255, 255)", !dark);
+    // Text against its background, by WCAG's ratio.
+    let ratio = page.eval(
+        "(() => {
+           const light = (text) => {
+             const [r, g, b] = text.match(/\\d+/g).map((c) => c / 255).map((c) => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+             return .2126 * r + .7152 * g + .0722 * b + .05;
+           };
+           const ratio = (a, b) => Math.max(a, b) / Math.min(a, b);
+           const back = light(getComputedStyle(document.body).backgroundColor);
+           return Math.min(...['p', '.soft', 'a', 'td', 'th'].map((of) => ratio(back, light(getComputedStyle(document.querySelector(of)).color))));
+         })()",
+    );
+    assert!(ratio.as_f64().is_some_and(|ratio| ratio >= 4.5), "{ratio}");
+    let timeline = timeline(page);
+    assert!(timeline[2] > 300.0 && timeline[2] <= f64::from(width));
+    let kinds = if dark { "dark" } else { "light" };
+    let path =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("report-{width}-{kinds}.png.base64"));
+    fs::write(path, page.picture()).expect("it can be written");
+}
+
+fn nothing_went_wrong(page: &Page, file: &Path) {
+    for event in &page.events {
+        let parameters = &event["params"];
+        match event["method"].as_str().unwrap_or_default() {
+            "Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded" => {
+                panic!("{parameters:#}");
+            }
+            "Network.requestWillBeSent" => {
+                let url = parameters["request"]["url"].as_str().unwrap_or_default();
+                assert_eq!(
+                    url,
+                    format!("file://{}", file.display()),
+                    "it asks for something"
+                );
+            }
+            _ => {}
+        }
+    }
+    let opened = page
+        .events
+        .iter()
+        .any(|event| event["method"] == "Network.requestWillBeSent");
+    assert!(opened, "requests are seen at all");
+}

@@ -1,0 +1,364 @@
+//! The text of what was seen.
+
+use std::fmt::Write as _;
+
+use sim::dispatch::policy::Decision;
+use sim::dispatch::{Completion, Task};
+use sim::time::{Duration, Instant};
+use sim::world::{LaneId, World};
+
+use super::watch::{Asked, End, Ran, Seen, Stretch};
+use crate::detail::Class;
+use crate::facts::policy_name;
+use crate::number::{ABSENT, quantity, short};
+use crate::requests::preparation_name;
+use crate::table::layout::{append, table, wrap};
+
+/// Widest line.
+const WIDTH: usize = 80;
+
+/// The story of a request; `number`: how many came before it.
+pub(super) fn story(world: &World, run: u32, number: u64, seen: &Seen, asked: &[Asked]) -> String {
+    let mut out = String::new();
+    let stream = &world.streams[seen.stream.0 as usize].name;
+    say(
+        &mut out,
+        &format!(
+            "Query {} of `{stream}` (arrival {number}, both counted from 0): {}; policy {}, replication {run}, seed {}",
+            seen.index,
+            world.title,
+            policy_name(&world.policy),
+            world.seed
+        ),
+    );
+    out.push('\n');
+    arrival(&mut out, world, seen);
+    version(&mut out, seen);
+    choice(&mut out, world, asked);
+    for stage in &seen.stages {
+        ran(&mut out, world, stage);
+    }
+    end(&mut out, world, seen, asked);
+    out
+}
+
+fn say(out: &mut String, text: &str) {
+    for line in wrap(text, WIDTH) {
+        out.push_str(&line);
+        out.push('\n');
+    }
+}
+
+fn clock(at: Instant) -> String {
+    format!("{:.3} s", at.as_secs_f64())
+}
+
+fn span(span: Duration) -> String {
+    quantity(span.as_secs_f64(), "s")
+}
+
+fn lane(world: &World, lane: LaneId) -> &str {
+    &world.lanes[lane.0 as usize].name
+}
+
+fn task(world: &World, task: &Task) -> String {
+    format!(
+        "{} of `{}` v{}",
+        world.stages[task.stage.0 as usize].name,
+        world.streams[task.stream.0 as usize].name,
+        task.version
+    )
+}
+
+fn count(n: usize, one: &str, many: &str) -> String {
+    match n {
+        0 => format!("no {one}"),
+        1 => format!("1 {one}"),
+        _ => format!("{n} {many}"),
+    }
+}
+
+fn arrival(out: &mut String, world: &World, seen: &Seen) {
+    let mut text = format!(
+        "It arrived at {} with {} prompt tokens; the policy expects {} answer tokens.",
+        clock(seen.arrived),
+        seen.prompt,
+        seen.predicted
+    );
+    if let Some(deadline) = seen.deadline {
+        _ = write!(text, " It is due at {}.", clock(deadline));
+    }
+    let (waiting, answering) = seen.others;
+    _ = write!(
+        text,
+        " {} waited then, and {} in work.",
+        count(waiting, "other query", "other queries"),
+        match answering {
+            1 => "1 was".to_owned(),
+            n => format!("{n} were"),
+        },
+    );
+    let mut running = Vec::new();
+    for index in 0..world.lanes.len() as u8 {
+        let id = LaneId(index);
+        let what = seen.running.iter().find(|(lane, _)| *lane == id);
+        running.push(what.map_or_else(
+            || format!("{} was idle", lane(world, id)),
+            |(_, what)| format!("{} ran {}", lane(world, id), task(world, what)),
+        ));
+    }
+    _ = write!(text, " {}.", running.join(", "));
+    say(out, &text);
+}
+
+fn version(out: &mut String, seen: &Seen) {
+    let text = match (seen.version, seen.published) {
+        (None, _) => "It was bound to no version.".to_owned(),
+        (Some(0), _) => "It reads version 0: there is no frame yet.".to_owned(),
+        (Some(version), None) => format!("It reads version {version}, which was never published."),
+        (Some(version), Some(at)) if at <= seen.arrived => {
+            format!("It reads version {version}, published at {}.", clock(at))
+        }
+        (Some(version), Some(at)) => format!(
+            "It reads version {version}, which was published only at {}: it waited {} for it.",
+            clock(at),
+            span(at.saturating_since(seen.arrived))
+        ),
+    };
+    say(out, &text);
+}
+
+/// What the policy could choose between.
+fn choice(out: &mut String, world: &World, asked: &[Asked]) {
+    out.push('\n');
+    let Some(last) = asked.last() else {
+        say(out, "The policy was never asked where it should go.");
+        return;
+    };
+    if let [first, .., _] = asked {
+        let waits = asked.len() - 1;
+        say(
+            out,
+            &format!(
+                "The policy was first asked at {}, and let it wait {}.",
+                clock(first.at),
+                if waits == 1 {
+                    "once".to_owned()
+                } else {
+                    format!("{waits} times")
+                }
+            ),
+        );
+    }
+    let text = match last.decision {
+        Decision::Place(id) => format!("chose {}", lane(world, id)),
+        Decision::Wait | Decision::WaitAll => "let it wait".to_owned(),
+    };
+    say(
+        out,
+        &format!(
+            "At {} the policy {text}. What it expected of each lane, s:",
+            clock(last.at)
+        ),
+    );
+    let mut rows = table(&[
+        "lane",
+        "W",
+        "P",
+        "S alone",
+        "S beside",
+        "harm",
+        "W+P+S+harm",
+    ]);
+    for (id, e) in &last.candidates {
+        let secs = |ns: u64| {
+            // What cannot be done counts as practically for ever.
+            if ns >= 1 << 46 {
+                ABSENT.to_owned()
+            } else {
+                short(Duration(ns).as_secs_f64())
+            }
+        };
+        let total = e
+            .wait
+            .saturating_add(e.prepare)
+            .saturating_add(e.beside)
+            .saturating_add(e.harm);
+        let mark = if last.decision == Decision::Place(*id) {
+            "→ "
+        } else {
+            "  "
+        };
+        rows.add_row([
+            format!("{mark}{}", lane(world, *id)),
+            secs(e.wait),
+            secs(e.prepare),
+            secs(e.alone),
+            secs(e.beside),
+            secs(e.harm),
+            secs(total),
+        ]);
+    }
+    append(out, &rows);
+    say(
+        out,
+        "W: until the lane is free; P: preparation of the version there; S: prefill and decode, alone and beside what runs \
+         then; harm: the delay that it causes to others.",
+    );
+    out.push('\n');
+}
+
+/// A stage, and how co-running changed its speed.
+fn ran(out: &mut String, world: &World, stage: &Ran) {
+    let name = &world.stages[stage.task.stage.0 as usize].name;
+    let mut text = format!(
+        "{}: {name} on {}",
+        clock(stage.since),
+        lane(world, stage.lane)
+    );
+    match stage.ended {
+        None => text += " did not end: its lane went out of service.",
+        Some((at, alone)) => {
+            let took = at.saturating_since(stage.since);
+            _ = write!(text, " took {}", span(took));
+            if took == alone {
+                text += ", as alone.";
+            } else if alone.0 > 0 {
+                let factor = took.0 as f64 / alone.0 as f64;
+                _ = write!(
+                    text,
+                    ", alone {}: {} times that.",
+                    span(alone),
+                    short(factor)
+                );
+            } else {
+                text.push('.');
+            }
+        }
+    }
+    say(out, &text);
+    let changes = stage
+        .pace
+        .iter()
+        .any(|stretch| short(stretch.slowdown) != short(1.0));
+    if changes {
+        for stretch in &stage.pace {
+            let line = format!("  until {}: {}", clock(stretch.until), pace(world, stretch));
+            say_indented(out, &line);
+        }
+    }
+}
+
+fn pace(world: &World, stretch: &Stretch) -> String {
+    let beside: Vec<String> = stretch
+        .beside
+        .iter()
+        .map(|(id, what)| format!("{} on {}", task(world, what), lane(world, *id)))
+        .collect();
+    let beside = if beside.is_empty() {
+        "alone".to_owned()
+    } else {
+        format!("beside {}", beside.join(" and "))
+    };
+    format!("slowdown {}, {beside}", short(stretch.slowdown))
+}
+
+/// A line with the indent of its first words.
+fn say_indented(out: &mut String, text: &str) {
+    for (row, line) in wrap(text.trim_start(), WIDTH - 4).into_iter().enumerate() {
+        out.push_str(if row == 0 { "  " } else { "    " });
+        out.push_str(&line);
+        out.push('\n');
+    }
+}
+
+fn end(out: &mut String, world: &World, seen: &Seen, asked: &[Asked]) {
+    out.push('\n');
+    match seen.end {
+        None => say(out, "It never ended."),
+        Some(End::Refused(reason, at)) => say(
+            out,
+            &format!("It was refused at {}: {}.", clock(at), reason.name()),
+        ),
+        Some(End::Answered(done, at)) => {
+            answered(out, seen, &done, at);
+            parts(out, world, seen, at);
+            if let Some(last) = asked.last()
+                && let Decision::Place(chosen) = last.decision
+                && let Some((_, e)) = last.candidates.iter().find(|(id, _)| *id == chosen)
+            {
+                let expected = last.at + Duration(e.wait + e.prepare + e.beside);
+                let (early, late) = (expected.saturating_since(at), at.saturating_since(expected));
+                let off = if late.0 > 0 {
+                    format!("{} later", span(late))
+                } else {
+                    format!("{} earlier", span(early))
+                };
+                say(
+                    out,
+                    &format!(
+                        "The policy had expected that at {}; it came {off}.",
+                        clock(expected)
+                    ),
+                );
+            }
+        }
+    }
+}
+
+fn answered(out: &mut String, seen: &Seen, done: &Completion, at: Instant) {
+    let late = if done.late {
+        ", after its deadline"
+    } else {
+        ""
+    };
+    say(
+        out,
+        &format!(
+            "Its first token came at {}, {} after its arrival, and the last of {} at {}, {} after it{late}. Its context was \
+             made usable by {}.",
+            clock(done.first_token),
+            span(done.first_token.saturating_since(seen.arrived)),
+            done.output,
+            clock(at),
+            span(at.saturating_since(seen.arrived)),
+            preparation_name(done.preparation).replace('_', " "),
+        ),
+    );
+}
+
+/// Where its time went; the parts are those of `detail.json`.
+fn parts(out: &mut String, world: &World, seen: &Seen, at: Instant) {
+    let (mut preparing, mut service, mut took, mut covered) = (0, 0, 0, 0);
+    for stage in &seen.stages {
+        let Some((end, alone)) = stage.ended else {
+            continue;
+        };
+        let length = end.saturating_since(stage.since).0;
+        let counted = end.0.saturating_sub(stage.since.0.max(covered));
+        covered = covered.max(end.0);
+        took += counted;
+        let alone = if counted == length {
+            alone.0
+        } else {
+            (alone.0 as f64 * counted as f64 / length.max(1) as f64) as u64
+        };
+        let kind = world.stages[stage.task.stage.0 as usize].kind;
+        if Class::of(kind, true) == Class::Transfer {
+            preparing += alone;
+        } else {
+            service += alone;
+        }
+    }
+    let total = at.saturating_since(seen.arrived).0;
+    let slowdown = took.saturating_sub(preparing + service);
+    let text = format!(
+        "Of these {}, it waited {}, was prepared for {}, was slowed down by {} and was served for {}.",
+        span(Duration(total)),
+        span(Duration(total.saturating_sub(took))),
+        span(Duration(preparing)),
+        span(Duration(slowdown)),
+        span(Duration(service)),
+    );
+    say(out, &text);
+}

@@ -1,0 +1,119 @@
+//! Stories of real runs: true to the run, and without effect on it.
+
+use sim::trace::Recorder;
+
+use super::*;
+use crate::toy;
+
+#[test]
+fn watching_changes_nothing() {
+    let lanes = ["cpu", "npu"];
+    let short = toy::scenario(1.0).replace("horizon_s = 120.0", "horizon_s = 40.0");
+    let mut world = toy::world(&short);
+    for name in [
+        "state_aware:w",
+        "state_aware:w+p",
+        "state_aware",
+        "single:npu",
+        "serial",
+        "naive",
+        "idle_first",
+        "reuse_first",
+        "fixed",
+        "round_robin",
+        "shortest_job_first",
+        "earliest_deadline_first",
+    ] {
+        world.policy = sim::load::parse_policy(name, &lanes).expect("it is a policy");
+        let mut plain = Recorder::default();
+        Simulation::new(&world).run_into(0, &mut plain);
+        let log = Arc::new(Mutex::new(Log::of(StreamId(0), 3)));
+        let policy = Watching::new(build(&world), Arc::clone(&log));
+        let mut watched = Recorder::default();
+        let dispatcher = Dispatcher::with_policy(&world, Box::new(policy));
+        Simulation::with_dispatcher(&world, dispatcher).run_into(0, &mut watched);
+        assert!(plain == watched, "{name}");
+        let log = log.lock().expect("nobody panicked");
+        assert!(!log.asked.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn the_chosen_lane_has_the_smallest_score() {
+    let world = toy::world(&toy::scenario(1.0));
+    let mut several = 0;
+    for index in 0..8 {
+        let log = Arc::new(Mutex::new(Log::of(StreamId(1), index)));
+        let policy = Watching::new(build(&world), Arc::clone(&log));
+        let dispatcher = Dispatcher::with_policy(&world, Box::new(policy));
+        Simulation::with_dispatcher(&world, dispatcher).run(0);
+        let log = log.lock().expect("nobody panicked");
+        let last = log.asked.last().expect("the policy was asked");
+        let scores = last
+            .candidates
+            .iter()
+            .map(|(lane, e)| (e.wait + e.prepare + e.beside + e.harm, *lane));
+        several += usize::from(last.candidates.len() > 1);
+        let best = scores.min().expect("there are candidates").1;
+        assert_eq!(last.decision, sim::dispatch::policy::Decision::Place(best));
+    }
+    assert!(several > 4);
+}
+
+#[test]
+fn the_parts_are_those_of_the_detail() {
+    let text = toy::scenario(0.5);
+    let world = toy::world(&text);
+    let (detail, _) = toy::detail(&text, 10_000);
+    let rows = &detail.runs[0].requests;
+    let secs = |ns: u64| crate::number::quantity(ns as f64 / 1e9, "s");
+    for row in 0..rows.len().min(8) {
+        let stream = detail.streams[usize::from(rows.stream[row])].clone();
+        let told = explain(&world, 0, &Wanted::Of(stream, rows.index[row])).expect("it is there");
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (Some(waiting), Some(preparing), Some(slowdown), Some(service)) = (
+            rows.waiting[row],
+            rows.preparing[row],
+            rows.slowdown[row],
+            rows.service[row],
+        ) else {
+            continue;
+        };
+        let parts = format!(
+            "Of these {}, it waited {}, was prepared for {}, was slowed down by {} and was served for {}.",
+            secs(rows.ended[row] - rows.arrived[row]),
+            secs(waiting),
+            secs(preparing),
+            secs(slowdown.max(0).unsigned_abs()),
+            secs(service),
+        );
+        assert!(told.contains(&parts), "{parts}\n{told}");
+    }
+}
+
+#[test]
+fn stories_fit_a_terminal() {
+    let world = toy::world(&toy::scenario(1.0));
+    let text = explain(&world, 0, &Wanted::Arrival(17)).expect("it is there");
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let world = toy::world(&toy::scenario(0.2));
+    let error = |wanted: &str| {
+        let wanted = wanted.parse().expect("it is a request");
+        explain(&world, 0, &wanted)
+            .err()
+            .map(|error| error.to_string())
+    };
+    assert_eq!(
+        error("side:0").as_deref(),
+        Some("there is no stream `side`")
+    );
+    let none = error("100000").expect("there are fewer");
+    assert!(none.starts_with("there is no request 100000: ") && none.ends_with("counted from 0"));
+    assert!(error("front-1:9999").is_some_and(|text| text.contains("of `front-1`")));
+    assert!("x".parse::<Wanted>().is_err() && "a:b".parse::<Wanted>().is_err());
+}

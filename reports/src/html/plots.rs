@@ -1,0 +1,158 @@
+//! The plots of the page, each with its text.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::read::{Entry, Folder};
+use crate::decision::decision_map;
+use crate::detail::Run;
+use crate::number::{self, percent};
+use crate::plot::{Bar, Bars, DrawError, Plot, distributions, over_time, svg};
+
+/// Plots by section.
+pub(super) struct Plots {
+    pub(super) compared: Markup,
+    pub(super) over_time: Markup,
+}
+
+/// A plot with its text instead of its picture for those who cannot see it.
+fn figure(plot: &impl Plot) -> Result<Markup, DrawError> {
+    let picture = svg(plot)?;
+    let says = plot.describe();
+    Ok(html! {
+        figure role="img" aria-label=(says) { div aria-hidden="true" { (PreEscaped(picture)) } }
+    })
+}
+
+/// Everything that is drawn.
+pub(super) fn all(_: &[Folder], entries: &[Entry<'_>]) -> Result<Plots, DrawError> {
+    let mut compared = Vec::new();
+    for (title, unit, path, steady_only) in [
+        ("Time to first token, mean", "s", "ttft_s.mean", true),
+        ("Completion time, mean", "s", "completion_s.mean", true),
+        ("Throughput", "answers/s", "throughput_rps", false),
+        ("Energy of an answer", "J", "energy_per_request_j", false),
+    ] {
+        let bars: Vec<Bar> = entries
+            .iter()
+            .filter_map(|entry| bar(entry, path, steady_only))
+            .collect();
+        if bars.iter().any(|bar| bar.value.is_some()) {
+            compared.push(figure(&Bars {
+                title: title.into(),
+                x: unit.into(),
+                end: None,
+                bars,
+            })?);
+        }
+    }
+    let runs: Vec<Run> = entries
+        .iter()
+        .filter_map(|entry| {
+            let (_, run) = entry.detail?;
+            Some(Run {
+                policy: entry.label(),
+                ..run.clone()
+            })
+        })
+        .collect();
+    if !runs.is_empty() {
+        compared.push(figure(&distributions(&runs, false))?);
+        compared.push(figure(&distributions(&runs, true))?);
+    }
+    Ok(Plots {
+        compared: html! {
+            section aria-labelledby="plots" {
+                h2 #plots { "Plots" }
+                p.soft { "Bars are means over replications with their 95 % intervals; distributions are of the first replication." }
+                div.plots { @for plot in &compared { (plot) } }
+            }
+        },
+        over_time: courses(entries)?,
+    })
+}
+
+fn bar(entry: &Entry<'_>, path: &str, steady_only: bool) -> Option<Bar> {
+    if steady_only && !entry.steady() {
+        return Some(Bar {
+            name: entry.label(),
+            text: "queue grows".into(),
+            ..Bar::default()
+        });
+    }
+    let estimate = entry.number(path)?;
+    Some(Bar {
+        name: entry.label(),
+        value: Some(estimate.mean),
+        half_width: estimate.half_width,
+        part: None,
+        text: number::estimate(Some(estimate)),
+    })
+}
+
+/// What a run's engines did, and its courses over time.
+fn courses(entries: &[Entry<'_>]) -> Result<Markup, DrawError> {
+    let mut groups = Vec::new();
+    for entry in entries {
+        let Some((detail, run)) = entry.detail else {
+            continue;
+        };
+        let busy = detail
+            .engines
+            .iter()
+            .zip(&run.engines)
+            .map(|(name, share)| Bar {
+                name: name.clone(),
+                value: Some(share.active),
+                half_width: None,
+                part: Some(share.corun),
+                text: format!("{}, {} co-run", percent(share.active), percent(share.corun)),
+            });
+        let one = |title: &str, unit: &str, scale: f64, bins| {
+            figure(&over_time(title, unit, scale, [("", bins)]))
+        };
+        let series = &run.series;
+        let mut plots = vec![
+            figure(&Bars {
+                title: "Engines: running, and (dark) beside another".into(),
+                x: "share of the run".into(),
+                end: Some(1.0),
+                bars: busy.collect(),
+            })?,
+            figure(&over_time(
+                "Queries in the system",
+                "queries",
+                1.0,
+                [
+                    ("waiting", &series.waiting),
+                    ("answering", &series.answering),
+                ],
+            ))?,
+            one(
+                "KV of the contexts that engines keep",
+                "MB",
+                1e-6,
+                &series.context_bytes,
+            )?,
+            one("Memory traffic", "GB/s", 1e-9, &series.bytes_per_s)?,
+        ];
+        if let Some(watts) = &series.watts {
+            plots.push(one("Power", "W", 1.0, watts)?);
+        }
+        if let Some(map) = decision_map(detail, run) {
+            plots.push(figure(&map)?);
+        }
+        groups.push((entry.label(), plots));
+    }
+    Ok(html! {
+        section aria-labelledby="courses" {
+            h2 #courses { "Over time" }
+            p.soft { "First replication, of the policies chosen above." }
+            @for (index, (label, plots)) in groups.iter().enumerate() {
+                div data-run=(index) {
+                    h3 { (label) }
+                    div.plots { @for plot in plots { (plot) } }
+                }
+            }
+        }
+    })
+}

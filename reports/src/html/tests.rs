@@ -1,0 +1,228 @@
+//! The page by its structure; `cli/tests/report.rs` tries it in a browser.
+
+use serde_json::Value;
+use sim::simulation::Simulation;
+
+use super::*;
+use crate::facts::Facts;
+use crate::interval::Replicated;
+use crate::{json, number, toy};
+
+fn results(rate_hz: f64, rows: usize) -> (Folder, Replicated) {
+    let text = toy::scenario(rate_hz);
+    let world = toy::world(&text);
+    let mut simulation = Simulation::new(&world);
+    let summaries = (0..3).map(|run| {
+        simulation.run(run);
+        simulation.summary()
+    });
+    let runs = Replicated {
+        summaries: summaries.collect(),
+    };
+    let document = json::summary(&Facts::of(&world, "toy.toml"), &runs).to_string();
+    let detail = serde_json::to_string(&toy::detail(&text, rows).0).expect("it can be written");
+    let folder = Folder::read(
+        "out",
+        ("summary.json", &document),
+        Some(("detail.json", &detail)),
+    );
+    (folder.expect("it can be read"), runs)
+}
+
+#[test]
+fn numbers_are_those_of_the_summary() {
+    let (folder, runs) = results(0.2, 1000);
+    let page = page(&[folder]).expect("it can be drawn");
+    for get in [
+        (|s| s.ttft_s.mean) as fn(&sim::metrics::Summary) -> Option<f64>,
+        |s| s.ttft_s.p95,
+        |s| s.completion_s.mean,
+        |s| s.completion_s.p95,
+        |s| s.tpot_s.mean,
+        |s| s.staleness_s.mean,
+        |s| s.energy_per_request_j,
+        |s| Some(s.throughput_rps),
+        |s| Some(s.makespan_s),
+    ] {
+        let text = number::estimate(runs.estimate(get));
+        assert!(page.contains(&format!(">{text}</td>")), "{text}");
+    }
+}
+
+#[test]
+fn texts_are_escaped_wherever_they_stand() {
+    let (mut folder, _) = results(0.2, 1000);
+    let nasty = "</script><script>alert(1)</script>&\"'";
+    folder.name = nasty.into();
+    for path in [
+        "/scenario/title",
+        "/scenario/file",
+        "/soc/name",
+        "/model/name",
+        "/policy",
+        "/contention",
+    ] {
+        *folder.document.pointer_mut(path).expect("it is there") = nasty.into();
+    }
+    folder.document["warnings"] = serde_json::json!([nasty]);
+    for key in ["path", "file", "note"] {
+        folder.document["assumptions"]["list"][0][key] = nasty.into();
+    }
+    let detail = folder.detail.as_mut().expect("it is there");
+    detail.notes = vec![nasty.into()];
+    detail.reproduce.command = nasty.into();
+    detail.runs[0].policy = nasty.into();
+    for names in [
+        &mut detail.engines,
+        &mut detail.lanes,
+        &mut detail.stages,
+        &mut detail.streams,
+    ] {
+        for name in names.iter_mut() {
+            *name = nasty.into();
+        }
+    }
+    let page = page(&[folder.clone(), folder]).expect("it can be drawn");
+    assert!(!page.contains("<script>alert"));
+    assert_eq!(page.matches("<script").count(), 2);
+    assert_eq!(page.matches("</script>").count(), 2);
+    assert!(page.matches("&lt;script&gt;alert(1)").count() > 15);
+}
+
+#[test]
+fn nothing_is_fetched() {
+    let (folder, _) = results(0.2, 1000);
+    let page = page(&[folder]).expect("it can be drawn");
+    for word in [
+        " src=", "@import", "url(", "fetch(", "XMLHttp", "<link", "<img",
+    ] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert!(page.contains("default-src 'none'"));
+    assert!(is_page(&page) && !is_page("<html></html>"));
+}
+
+#[test]
+fn every_picture_has_a_text() {
+    let (folder, _) = results(0.2, 1000);
+    let page = page(&[folder]).expect("it can be drawn");
+    let figures = page.matches("<figure role=\"img\" aria-label=\"").count();
+    assert_eq!(figures, page.matches("<svg").count());
+    assert!(figures >= 10);
+    for id in page
+        .split(" href=\"#")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+    {
+        assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+}
+
+#[test]
+fn a_growing_queue_is_said_and_has_no_latency() {
+    let (folder, _) = results(2.0, 1000);
+    let page = page(&[folder]).expect("it can be drawn");
+    assert!(page.contains("queues grow: there is no steady latency"));
+    assert!(page.contains("<td>grows</td>"));
+}
+
+#[test]
+fn results_without_detail_have_a_page_without_script() {
+    let (mut folder, _) = results(0.2, 10);
+    folder.detail = None;
+    let page = page(&[folder]).expect("it can be drawn");
+    assert!(!page.contains("<script"));
+    assert!(page.contains("the folder has no detail.json"));
+}
+
+#[test]
+fn what_is_no_result_is_refused_with_its_place() {
+    let (folder, _) = results(0.2, 10);
+    let read = |document: &Value| {
+        let text = document.to_string();
+        let read = Folder::read("out", ("out/summary.json", &text), None);
+        read.err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    assert_eq!(read(&folder.document), "");
+    let mut other = folder.document.clone();
+    other["schema_version"] = 9.into();
+    assert_eq!(
+        read(&other),
+        "`out/summary.json` has schema version 9, this program reads 1"
+    );
+    other["schema_version"] = 1.into();
+    other["kind"] = "cake".into();
+    assert!(read(&other).contains("`kind` is neither"));
+    let broken = Folder::read("out", ("a.json", "{"), None).err();
+    assert!(broken.is_some_and(|error| error.to_string().starts_with("`a.json` is not what")));
+}
+
+#[test]
+fn the_largest_page_stays_small() {
+    fn long<T: Clone>(column: &mut Vec<T>, rows: usize) {
+        *column = column.iter().cycle().take(rows).cloned().collect();
+    }
+    let (mut folder, _) = results(0.5, 1000);
+    let run = &mut folder.detail.as_mut().expect("it is there").runs[0];
+    // As much as a run of a hundred thousand requests may leave, and more.
+    let s = &mut run.slices;
+    s.total = 700_000;
+    for column in [&mut s.start, &mut s.length] {
+        long(column, 60_000);
+        for time in column {
+            *time += 800_000_000_000_000;
+        }
+    }
+    long(&mut s.lane, 60_000);
+    long(&mut s.stage, 60_000);
+    long(&mut s.stream, 60_000);
+    long(&mut s.alone, 60_000);
+    long(&mut s.query, 60_000);
+    long(&mut s.version, 60_000);
+    long(&mut s.size, 60_000);
+    long(&mut s.context, 60_000);
+    let q = &mut run.requests;
+    q.total = 100_000;
+    for column in [&mut q.arrived, &mut q.ended] {
+        long(column, 40_000);
+        for time in column {
+            *time += 800_000_000_000_000;
+        }
+    }
+    long(&mut q.stream, 40_000);
+    long(&mut q.index, 40_000);
+    for column in [
+        &mut q.ttft,
+        &mut q.waiting,
+        &mut q.waiting_for_version,
+        &mut q.preparing,
+        &mut q.service,
+    ] {
+        long(column, 40_000);
+    }
+    long(&mut q.lane, 40_000);
+    for column in [
+        &mut q.version,
+        &mut q.prompt,
+        &mut q.output,
+        &mut q.frames_behind,
+    ] {
+        long(column, 40_000);
+    }
+    long(&mut q.preparation, 40_000);
+    long(&mut q.slowdown, 40_000);
+    long(&mut q.refused, 40_000);
+    assert_eq!(
+        folder.detail.as_ref().map(crate::detail::Detail::check),
+        Some(Ok(()))
+    );
+    let page = page(&[folder.clone(), folder]).expect("it can be drawn");
+    assert!(page.len() < 10_000_000, "{} bytes", page.len());
+    assert!(
+        page.len() > 3_000_000,
+        "it holds as much as it may: {} bytes",
+        page.len()
+    );
+}

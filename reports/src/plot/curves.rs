@@ -1,0 +1,257 @@
+//! Lines: distributions, courses over time, and a number against load with its intervals.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::draw::{self, FONT, LABEL, Stand, TITLE};
+use super::{Drawn, Plot};
+use crate::detail::{Bins, Run};
+use crate::number::short;
+
+const WIDTH: u32 = 620;
+const HEIGHT: u32 = 330;
+
+/// A line of a plot.
+#[derive(Clone, Debug, Default)]
+pub struct Curve {
+    /// Name.
+    pub name: String,
+    /// Points, x rising.
+    pub points: Vec<(f64, f64)>,
+    /// Half-widths of the intervals of the points' y; empty: none.
+    pub half_widths: Vec<Option<f64>>,
+}
+
+/// Lines in one plane whose y starts at 0.
+#[derive(Clone, Debug, Default)]
+pub struct Curves {
+    /// Title.
+    pub title: String,
+    /// Title of the x axis, with its unit.
+    pub x: String,
+    /// Title of the y axis, with its unit.
+    pub y: String,
+    /// Whether a value holds until the next point, instead of changing evenly.
+    pub steps: bool,
+    /// Whether points are marked.
+    pub marks: bool,
+    /// The lines.
+    pub curves: Vec<Curve>,
+}
+
+/// Distributions of the time to first token (or, with `completion`, to the last) of several runs.
+pub fn distributions(runs: &[Run], completion: bool) -> Curves {
+    let (what, title) = if completion {
+        ("completion time", "Completion time")
+    } else {
+        ("time to first token", "Time to first token")
+    };
+    Curves {
+        title: format!("{title}: share of answers within"),
+        x: format!("{what}, s"),
+        y: "share of answers".into(),
+        steps: true,
+        marks: false,
+        curves: runs
+            .iter()
+            .map(|run| {
+                let values = if completion {
+                    &run.completion_s
+                } else {
+                    &run.ttft_s
+                };
+                let count = values.len() as f64;
+                let points = values.iter().enumerate();
+                let mut points: Vec<_> = points
+                    .map(|(i, &value)| (value, (i + 1) as f64 / count))
+                    .collect();
+                if let Some(&(first, _)) = points.first() {
+                    points.insert(0, (first, 0.0));
+                }
+                Curve {
+                    name: run.policy.clone(),
+                    points,
+                    half_widths: Vec::new(),
+                }
+            })
+            .collect(),
+    }
+}
+
+/// The course of a rate over time for several runs; `scale` takes it to the unit of `y`.
+pub fn over_time<'r>(
+    title: &str,
+    y: &str,
+    scale: f64,
+    runs: impl IntoIterator<Item = (&'r str, &'r Bins)>,
+) -> Curves {
+    Curves {
+        title: title.into(),
+        x: "time, s".into(),
+        y: y.into(),
+        steps: true,
+        marks: false,
+        curves: runs
+            .into_iter()
+            .map(|(name, bins)| Curve {
+                name: name.to_owned(),
+                points: bins
+                    .mean
+                    .iter()
+                    .enumerate()
+                    .map(|(bin, value)| {
+                        let at = bin as f64 * bins.width_ns as f64 / 1e9;
+                        (at, value * scale)
+                    })
+                    .collect(),
+                half_widths: Vec::new(),
+            })
+            .collect(),
+    }
+}
+
+impl Curves {
+    /// Ends of both axes: the largest values, a little room above.
+    fn ends(&self) -> (f64, f64) {
+        let all = || self.curves.iter().flat_map(|curve| &curve.points);
+        let x = all().map(|point| point.0).fold(0.0, f64::max);
+        let tops = self.curves.iter().flat_map(|curve| {
+            curve.points.iter().enumerate().map(|(i, point)| {
+                point.1 + curve.half_widths.get(i).copied().flatten().unwrap_or(0.0)
+            })
+        });
+        let y = tops.fold(0.0, f64::max);
+        (x.max(1e-9), if y > 0.0 { y * 1.04 } else { 1.0 })
+    }
+
+    fn names(&self) -> Vec<String> {
+        if self.curves.len() < 2 {
+            return Vec::new();
+        }
+        let names = self.curves.iter();
+        names
+            .map(|curve| draw::fit(&curve.name, LABEL, 260))
+            .collect()
+    }
+}
+
+impl Plot for Curves {
+    fn size(&self) -> (u32, u32) {
+        (
+            WIDTH,
+            HEIGHT + draw::legend_height(&self.names(), WIDTH - 40),
+        )
+    }
+
+    fn describe(&self) -> String {
+        let lines: Vec<String> = self
+            .curves
+            .iter()
+            .filter_map(|curve| {
+                let last = curve.points.last()?;
+                let most = curve.points.iter().map(|point| point.1).fold(0.0, f64::max);
+                Some(
+                    if self.steps && most <= 1.0 && self.y.starts_with("share") {
+                        let half = curve.points.iter().find(|point| point.1 >= 0.5)?;
+                        format!("{}: half within {}", curve.name, short(half.0))
+                    } else {
+                        format!(
+                            "{}: at most {}, at last {}",
+                            curve.name,
+                            short(most),
+                            short(last.1)
+                        )
+                    },
+                )
+            })
+            .collect();
+        let text = if lines.is_empty() {
+            "there is nothing to show".to_owned()
+        } else {
+            lines.join("; ")
+        };
+        format!("{} ({} over {}): {text}.", self.title, self.y, self.x)
+    }
+
+    fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let (end, top) = self.ends();
+        let (plane, _) = root.split_vertically(HEIGHT);
+        let title = draw::fit(&self.title, TITLE, WIDTH - 40);
+        draw::text(&plane, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
+        let mut chart = ChartBuilder::on(&plane)
+            .margin(12)
+            .margin_top(40)
+            .margin_right(22)
+            .x_label_area_size(42)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..end, 0.0..top)?;
+        chart
+            .configure_mesh()
+            .x_desc(self.x.as_str())
+            .y_desc(self.y.as_str())
+            .x_labels(7)
+            .y_labels(6)
+            .x_label_formatter(&|x| draw::tick_label(*x))
+            .y_label_formatter(&|y| draw::tick_label(*y))
+            .label_style((FONT, LABEL))
+            .axis_desc_style((FONT, LABEL))
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.12))
+            .draw()?;
+        for (index, curve) in self.curves.iter().enumerate() {
+            let style = draw::colour(index).stroke_width(2);
+            let points = self.path(curve, end);
+            if index < draw::COLOURS.len() {
+                chart.draw_series(LineSeries::new(points, style))?;
+            } else {
+                // Colours start again, so lines differ in another way too.
+                chart.draw_series(DashedLineSeries::new(points, 7, 5, style))?;
+            }
+            if self.marks {
+                let circles = curve
+                    .points
+                    .iter()
+                    .map(|&point| Circle::new(point, 4, style.filled()));
+                chart.draw_series(circles)?;
+            }
+            for (&(x, y), half) in curve.points.iter().zip(&curve.half_widths) {
+                let Some(half) = half else { continue };
+                let ends = [(x, (y - half).max(0.0)), (x, y + half)];
+                chart.draw_series([PathElement::new(ends, style)])?;
+            }
+        }
+        let at = (20, HEIGHT.cast_signed());
+        draw::legend(root, &self.names(), at, WIDTH - 40, |index, area| {
+            let [(left, top), (right, bottom)] = area;
+            let middle = i32::midpoint(top, bottom);
+            let style = draw::colour(index).stroke_width(3);
+            let line = |from, to| PathElement::new([(from, middle), (to, middle)], style);
+            if index < draw::COLOURS.len() {
+                root.draw(&line(left, right))
+            } else {
+                root.draw(&line(left, left + 8))?;
+                root.draw(&line(right - 8, right))
+            }
+        })
+    }
+}
+
+impl Curves {
+    /// A curve's points as they are drawn, up to the right edge.
+    fn path(&self, curve: &Curve, end: f64) -> Vec<(f64, f64)> {
+        if !self.steps {
+            return curve.points.clone();
+        }
+        let mut path: Vec<(f64, f64)> = Vec::with_capacity(2 * curve.points.len());
+        for &(x, y) in &curve.points {
+            if let Some(&(_, before)) = path.last() {
+                path.push((x, before));
+            }
+            path.push((x, y));
+        }
+        if let Some(&(_, last)) = path.last() {
+            path.push((end, last));
+        }
+        path
+    }
+}

@@ -1,0 +1,175 @@
+//! Colours, text and legends that all plots share.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::Drawn;
+
+/// The font that is embedded.
+pub(super) const FONT: &str = "sans-serif";
+/// Size of labels, pixels.
+pub(super) const LABEL: u32 = 15;
+/// Size of titles, pixels.
+pub(super) const TITLE: u32 = 18;
+/// Height of a row of a legend, pixels.
+const LEGEND_ROW: u32 = 22;
+/// Width of a legend's sample, pixels.
+const SAMPLE: u32 = 22;
+
+/// Okabe and Ito's colours, which colour-blind people can tell apart, without black and yellow.
+pub(crate) const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(110, 110, 110),
+];
+
+/// The colour of a thing by its number; after the last they start again.
+pub(super) fn colour(index: usize) -> RGBColor {
+    COLOURS[index % COLOURS.len()]
+}
+
+/// A count as a number of pixels.
+pub(super) fn px(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// White or black, whichever is read more easily on a colour.
+pub(super) fn ink(RGBColor(r, g, b): RGBColor) -> RGBColor {
+    let luma = 0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b);
+    if luma > 140.0 { BLACK } else { WHITE }
+}
+
+/// Width of a text, pixels. The embedded font is wider than those that viewers of an SVG are likely to have.
+pub(super) fn width(text: &str, size: u32) -> u32 {
+    let measured = (FONT, size).into_font().box_size(text);
+    measured.map_or(text.chars().count() as u32 * size / 2, |(width, _)| width)
+}
+
+/// `text` cut to `most` pixels.
+pub(super) fn fit(text: &str, size: u32, most: u32) -> String {
+    if width(text, size) <= most {
+        return text.to_owned();
+    }
+    let mut letters: Vec<char> = text.chars().collect();
+    while !letters.is_empty() {
+        letters.pop();
+        let shorter: String = letters.iter().collect::<String>() + "…";
+        if width(&shorter, size) <= most {
+            return shorter;
+        }
+    }
+    String::new()
+}
+
+/// Where a text stands relative to its point.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stand {
+    /// Right of it.
+    Left,
+    /// Around it.
+    Middle,
+    /// Left of it.
+    Right,
+}
+
+/// Paints a text whose vertical middle is at `y`.
+pub(super) fn text<DB: DrawingBackend>(
+    root: &DrawingArea<DB, Shift>,
+    text: &str,
+    (x, y): (i32, i32),
+    size: u32,
+    colour: RGBColor,
+    stand: Stand,
+) -> Drawn<DB> {
+    let horizontal = match stand {
+        Stand::Left => HPos::Left,
+        Stand::Middle => HPos::Center,
+        Stand::Right => HPos::Right,
+    };
+    let style = TextStyle::from((FONT, size).into_font())
+        .color(&colour)
+        .pos(Pos::new(horizontal, VPos::Center));
+    root.draw(&Text::new(text.to_owned(), (x, y), style))
+}
+
+/// Rows of a legend, each with its items and where they start.
+pub(super) fn legend_rows(names: &[String], width_px: u32) -> Vec<Vec<(usize, u32)>> {
+    let mut rows: Vec<Vec<(usize, u32)>> = vec![Vec::new()];
+    let mut x = 0;
+    for (index, name) in names.iter().enumerate() {
+        let needs = SAMPLE + 8 + width(name, LABEL) + 18;
+        if x > 0 && x + needs > width_px {
+            rows.push(Vec::new());
+            x = 0;
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push((index, x));
+        }
+        x += needs;
+    }
+    rows
+}
+
+/// Height of a legend, pixels.
+pub(super) fn legend_height(names: &[String], width_px: u32) -> u32 {
+    if names.is_empty() {
+        0
+    } else {
+        LEGEND_ROW * legend_rows(names, width_px).len() as u32
+    }
+}
+
+/// Paints a legend with its upper left corner at `(x, y)`; `sample` paints an item's sample into a box of
+/// 22 × 14 pixels.
+pub(super) fn legend<DB: DrawingBackend>(
+    root: &DrawingArea<DB, Shift>,
+    names: &[String],
+    (x, y): (i32, i32),
+    width_px: u32,
+    mut sample: impl FnMut(usize, [(i32, i32); 2]) -> Drawn<DB>,
+) -> Drawn<DB> {
+    let mut top = y;
+    for row in legend_rows(names, width_px) {
+        for (index, at) in row {
+            let left = x + at.cast_signed();
+            let right = left + SAMPLE.cast_signed();
+            sample(index, [(left, top + 3), (right, top + 17)])?;
+            let name = &names[index];
+            text(root, name, (right + 8, top + 10), LABEL, BLACK, Stand::Left)?;
+        }
+        top += LEGEND_ROW.cast_signed();
+    }
+    Ok(())
+}
+
+/// Steps of an axis from 0 to `end`: about `count` round values.
+pub(super) fn ticks(end: f64, count: u32) -> Vec<f64> {
+    if !(end.is_finite() && end > 0.0) {
+        return vec![0.0];
+    }
+    let rough = end / f64::from(count.max(1));
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|step| *step >= rough)
+        .unwrap_or(10.0 * power);
+    let steps = (end / step + 1e-9) as u32;
+    (0..=steps).map(|i| f64::from(i) * step).collect()
+}
+
+/// A tick's value, as short as its step allows.
+pub(super) fn tick_label(x: f64) -> String {
+    let text = format!("{x:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text.is_empty() || text == "-0" {
+        "0".into()
+    } else {
+        text.to_owned()
+    }
+}

@@ -1,0 +1,164 @@
+//! Predicted against measured, with bands of relative error.
+
+use std::fmt::Write as _;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::draw::{self, FONT, LABEL, Stand, TITLE};
+use super::{Drawn, Plot};
+
+const WIDTH: u32 = 620;
+const HEIGHT: u32 = 560;
+
+/// A number that was both measured and predicted.
+#[derive(Clone, Debug, Default)]
+pub struct Point {
+    /// What it belongs to; points of a group look the same.
+    pub group: String,
+    /// Measured, above 0.
+    pub measured: f64,
+    /// Predicted, above 0.
+    pub predicted: f64,
+    /// Interval of what was predicted.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Predicted against measured on logarithmic axes. Points that are not above 0 are not drawn, and
+/// counted in the text.
+#[derive(Clone, Debug, Default)]
+pub struct Scatter {
+    /// Title.
+    pub title: String,
+    /// What was measured, with its unit.
+    pub what: String,
+    /// Half-width of the band around equality: 0.1 for ± 10 %.
+    pub band: f64,
+    /// The points.
+    pub points: Vec<Point>,
+}
+
+impl Scatter {
+    fn drawn(&self) -> impl Iterator<Item = &Point> {
+        let fits = |x: f64| x.is_finite() && x > 0.0;
+        self.points
+            .iter()
+            .filter(move |point| fits(point.measured) && fits(point.predicted))
+    }
+
+    fn groups(&self) -> Vec<String> {
+        let mut list: Vec<String> = Vec::new();
+        for point in self.drawn() {
+            if !list.contains(&point.group) {
+                list.push(point.group.clone());
+            }
+        }
+        list
+    }
+
+    fn range(&self) -> (f64, f64) {
+        let values = || {
+            self.drawn()
+                .flat_map(|point| [point.measured, point.predicted])
+        };
+        let low = values().fold(f64::INFINITY, f64::min);
+        let high = values().fold(0.0, f64::max);
+        if high > 0.0 {
+            (low / 1.5, high * 1.5)
+        } else {
+            (0.1, 10.0)
+        }
+    }
+
+    /// Points within the band.
+    pub fn within(&self) -> usize {
+        let off = |point: &Point| (point.predicted / point.measured - 1.0).abs();
+        self.drawn().filter(|point| off(point) <= self.band).count()
+    }
+}
+
+impl Plot for Scatter {
+    fn size(&self) -> (u32, u32) {
+        (
+            WIDTH,
+            HEIGHT + draw::legend_height(&self.groups(), WIDTH - 40),
+        )
+    }
+
+    fn describe(&self) -> String {
+        let drawn = self.drawn().count();
+        let left = self.points.len() - drawn;
+        let mut text = format!(
+            "{}: {} of {drawn} predictions of {} are within {:.0} % of what was measured",
+            self.title,
+            self.within(),
+            self.what,
+            100.0 * self.band
+        );
+        if left > 0 {
+            _ = write!(text, "; {left} are not above 0 and not drawn");
+        }
+        text + "."
+    }
+
+    fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let (low, high) = self.range();
+        let (plane, _) = root.split_vertically(HEIGHT);
+        let title = draw::fit(&self.title, TITLE, WIDTH - 40);
+        draw::text(&plane, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
+        let axis = || (low..high).log_scale();
+        let mut chart = ChartBuilder::on(&plane)
+            .margin(12)
+            .margin_top(40)
+            .margin_right(22)
+            .x_label_area_size(42)
+            .y_label_area_size(64)
+            .build_cartesian_2d(axis(), axis())?;
+        chart
+            .configure_mesh()
+            .x_desc(format!("measured {}", self.what))
+            .y_desc(format!("predicted {}", self.what))
+            .x_labels(6)
+            .y_labels(6)
+            .x_label_formatter(&|x| draw::tick_label(*x))
+            .y_label_formatter(&|y| draw::tick_label(*y))
+            .label_style((FONT, LABEL))
+            .axis_desc_style((FONT, LABEL))
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.12))
+            .draw()?;
+        let factors = [(1.0, 0.8), (1.0 + self.band, 0.3), (1.0 - self.band, 0.3)];
+        for (factor, strength) in factors.into_iter().filter(|(factor, _)| *factor > 0.0) {
+            // The part of the line within the plane.
+            let (from, to) = (low.max(low / factor), high.min(high / factor));
+            let line = [(from, from * factor), (to, to * factor)];
+            chart.draw_series(LineSeries::new(line, BLACK.mix(strength)))?;
+        }
+        let groups = self.groups();
+        for point in self.drawn() {
+            let group = groups.iter().position(|name| *name == point.group);
+            let colour = draw::colour(group.unwrap_or(0));
+            let at = (point.measured, point.predicted);
+            if let Some((from, to)) = point.interval.filter(|(from, _)| *from > 0.0) {
+                let ends = [(at.0, from.max(low)), (at.0, to.min(high))];
+                chart.draw_series([PathElement::new(ends, colour)])?;
+            }
+            if group.unwrap_or(0).is_multiple_of(2) {
+                chart.draw_series([Circle::new(at, 4, colour.filled())])?;
+            } else {
+                chart.draw_series([TriangleMarker::new(at, 6, colour.filled())])?;
+            }
+        }
+        let at = (20, HEIGHT.cast_signed());
+        draw::legend(root, &groups, at, WIDTH - 40, |index, area| {
+            let [(left, top), (right, bottom)] = area;
+            let middle = (i32::midpoint(left, right), i32::midpoint(top, bottom));
+            let style = draw::colour(index).filled();
+            if index.is_multiple_of(2) {
+                root.draw(&Circle::new(middle, 5, style))
+            } else {
+                root.draw(&TriangleMarker::new(middle, 7, style))
+            }
+        })
+    }
+}

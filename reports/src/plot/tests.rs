@@ -1,0 +1,282 @@
+//! Plots by their structure: what is drawn is what there is.
+
+use super::*;
+use crate::detail::{Detail, Run};
+use crate::interval::Estimate;
+use crate::toy;
+
+/// Values of an attribute of every element of a kind.
+fn elements<'s>(svg: &'s str, name: &str) -> Vec<&'s str> {
+    let open = format!("<{name} ");
+    svg.split(&open)
+        .skip(1)
+        .map(|rest| rest.split('>').next().unwrap_or_default())
+        .collect()
+}
+
+fn attribute<'s>(element: &'s str, name: &str) -> Option<&'s str> {
+    let start = element
+        .find(&format!(" {name}=\""))
+        .map(|at| at + name.len() + 3);
+    let start = start.or_else(|| {
+        element
+            .starts_with(&format!("{name}=\""))
+            .then(|| name.len() + 2)
+    })?;
+    element[start..].split('"').next()
+}
+
+fn number(element: &str, name: &str) -> f64 {
+    attribute(element, name)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(f64::NAN)
+}
+
+/// Boxes of all texts: left, top, right, bottom. Upright texts only.
+fn texts(svg: &str) -> Vec<(String, [f64; 4])> {
+    let mut list = Vec::new();
+    for rest in svg.split("<text ").skip(1) {
+        let (head, body) = rest.split_once('>').unwrap_or_default();
+        if head.contains("rotate") {
+            continue;
+        }
+        let text = body.split('<').next().unwrap_or_default().trim().to_owned();
+        let size = number(head, "font-size") * 1.24;
+        let width = f64::from(draw::width(&text, size.round() as u32));
+        let (x, y) = (number(head, "x"), number(head, "y"));
+        let left = match attribute(head, "text-anchor") {
+            Some("middle") => x - width / 2.0,
+            Some("end") => x - width,
+            _ => x,
+        };
+        // Letters are about 0.7 of the font's size high, around the middle or above the base line.
+        list.push((text, [left, y - 0.35 * size, left + width, y + 0.35 * size]));
+    }
+    list
+}
+
+fn assert_no_overlap(svg: &str) {
+    let texts = texts(svg);
+    assert!(texts.len() > 4);
+    for (i, (a, [l1, t1, r1, b1])) in texts.iter().enumerate() {
+        for (b, [l2, t2, r2, b2]) in &texts[i + 1..] {
+            let apart = r1 <= l2 || r2 <= l1 || b1 <= t2 || b2 <= t1;
+            assert!(apart, "`{a}` overlaps `{b}`");
+        }
+    }
+}
+
+fn bars<'s>(svg: &'s str, opacity: &str) -> Vec<&'s str> {
+    let rects = elements(svg, "rect").into_iter();
+    rects
+        .filter(|rect| {
+            number(rect, "height") == 30.0
+                && attribute(rect, "opacity") == Some(opacity)
+                && attribute(rect, "fill") != Some("none")
+        })
+        .collect()
+}
+
+fn short_run() -> Detail {
+    let text = toy::scenario(0.2).replace("horizon_s = 120.0", "horizon_s = 20.0");
+    toy::detail(&text, 1000).0
+}
+
+#[test]
+fn a_timeline_has_a_bar_for_every_stage_and_spans_the_makespan() {
+    let detail = short_run();
+    let run = &detail.runs[0];
+    let timeline = Timeline::new(&detail, run, "toy");
+    let text = svg(&timeline).expect("it can be drawn");
+    let drawn = bars(&text, "0.3");
+    assert_eq!(drawn.len(), run.slices.len());
+    assert_eq!(run.slices.len() as u64, run.slices.total);
+    let right = drawn
+        .iter()
+        .map(|bar| number(bar, "x") + number(bar, "width"));
+    let right = right.fold(0.0, f64::max);
+    // The last event is the end of a stage, and the plane ends there.
+    assert!((right - (1200.0 - 24.0)).abs() <= 1.0, "{right}");
+    let labels = texts(&text);
+    let ticks: Vec<f64> = labels
+        .iter()
+        .filter_map(|(text, _)| text.parse().ok())
+        .collect();
+    let last = ticks.iter().copied().fold(0.0, f64::max);
+    let end = run.end_ns as f64 / 1e9;
+    assert!(last <= end && last > 0.8 * end, "{last} of {end}");
+    assert_no_overlap(&text);
+}
+
+#[test]
+fn a_slowed_stage_is_longer_than_its_full_colour() {
+    let detail = short_run();
+    let run = &detail.runs[0];
+    let slowed = (0..run.slices.len()).filter(|&row| {
+        run.slices.alone[row].is_some_and(|alone| alone * 10 < run.slices.length[row] * 9)
+    });
+    assert!(slowed.count() > 0, "something is slowed by a tenth");
+    let text = svg(&Timeline::new(&detail, run, "toy")).expect("it can be drawn");
+    let sum = |opacity| {
+        bars(&text, opacity)
+            .iter()
+            .map(|bar| number(bar, "width"))
+            .sum::<f64>()
+    };
+    let (whole, alone) = (sum("0.3"), sum("1"));
+    let ratio =
+        |column: &dyn Fn(usize) -> u64| (0..run.slices.len()).map(column).sum::<u64>() as f64;
+    let want =
+        ratio(&|row| run.slices.alone[row].unwrap_or(0)) / ratio(&|row| run.slices.length[row]);
+    assert!(
+        (alone / whole / want - 1.0).abs() < 0.02,
+        "{alone} {whole} {want}"
+    );
+}
+
+#[test]
+fn queries_and_publications_say_their_version() {
+    let detail = short_run();
+    let run = &detail.runs[0];
+    let text = svg(&Timeline::new(&detail, run, "toy")).expect("it can be drawn");
+    let labels = texts(&text);
+    for row in (0..run.slices.len()).filter(|&row| run.slices.query[row].is_some()) {
+        let wide = run.slices.length[row] as f64 / run.end_ns as f64 > 0.05;
+        let label = format!("v{}", run.slices.version[row]);
+        assert!(
+            !wide || labels.iter().any(|(text, _)| *text == label),
+            "{label}"
+        );
+    }
+    let marks = elements(&text, "polygon").len();
+    assert_eq!(marks, run.versions.at.len() + 1, "one is the legend's");
+}
+
+#[test]
+fn names_are_escaped() {
+    let mut detail = short_run();
+    detail.streams[0] = "<script>alert(1)</script>&".into();
+    let text = svg(&Timeline::new(&detail, &detail.runs[0], "<b>")).expect("it can be drawn");
+    assert!(!text.contains("<script>") && !text.contains("<b>"));
+    assert!(text.contains("&lt;script&gt;"));
+}
+
+/// A run of another policy's name.
+fn named(run: &Run, policy: &str) -> Run {
+    Run {
+        policy: policy.into(),
+        ..run.clone()
+    }
+}
+
+fn example() -> (Curves, Curves, Bars, Scatter, Map) {
+    let detail = short_run();
+    let run = &detail.runs[0];
+    let runs: Vec<Run> = (0..9).map(|i| named(run, &format!("policy {i}"))).collect();
+    let bar = |i: u32| {
+        let estimate = Estimate::of(&[f64::from(i), f64::from(i) + 1.0]);
+        Bar {
+            name: format!("policy {i}"),
+            value: estimate.map(|e| e.mean),
+            half_width: Some(0.3),
+            part: Some(f64::from(i) / 2.0),
+            text: crate::number::estimate(estimate),
+        }
+    };
+    let point = |i: u32| Point {
+        group: format!("table {}", i % 3),
+        measured: f64::from(i + 1),
+        predicted: f64::from(i + 1) * (1.0 + 0.019 * f64::from(i)),
+        interval: Some((f64::from(i) + 0.8, f64::from(i) + 1.4)),
+    };
+    (
+        distributions(&runs, false),
+        over_time(
+            "Power",
+            "W",
+            1.0,
+            [("a", run.series.watts.as_ref().expect("has power"))],
+        ),
+        Bars {
+            title: "TTFT".into(),
+            x: "s".into(),
+            end: None,
+            bars: (0..5).map(bar).collect(),
+        },
+        Scatter {
+            title: "Table 7".into(),
+            what: "TTFT, s".into(),
+            band: 0.1,
+            points: (0..12).map(point).chain([Point::default()]).collect(),
+        },
+        Map {
+            title: "Which lane".into(),
+            x: "context, tokens".into(),
+            y: "queries queued".into(),
+            columns: (1..8).map(|i| (i * 1000).to_string()).collect(),
+            rows: (0..4).map(|i| i.to_string()).collect(),
+            cells: vec![
+                vec![
+                    Cell::Choice(0),
+                    Cell::Choice(1),
+                    Cell::Empty("–".into()),
+                    Cell::Shade(0.9, "9".into())
+                ];
+                4
+            ],
+            names: vec!["cpu".into(), "gpu".into()],
+        },
+    )
+}
+
+#[test]
+fn every_plot_is_legible_and_says_what_it_shows() {
+    let (cdf, power, bars, scatter, map) = example();
+    let check = |text: Result<String, DrawError>, says: String, what: &str| {
+        assert_no_overlap(&text.expect("it can be drawn"));
+        assert!(says.contains(what), "{says}");
+    };
+    check(svg(&cdf), cdf.describe(), "policy 3: half within");
+    check(svg(&power), power.describe(), "at most");
+    check(svg(&bars), bars.describe(), "policy 1 1.50 ± 6.35");
+    check(svg(&scatter), scatter.describe(), "6 of 12 predictions");
+    check(svg(&map), map.describe(), "cpu in 4");
+    assert!(scatter.describe().contains("1 are not above 0"));
+    // Colours start again after seven, so the others are dashed.
+    let lines = elements(&svg(&cdf).expect("it can be drawn"), "polyline").len();
+    assert!(lines > 30, "{lines}");
+}
+
+#[test]
+fn pngs_hold_the_same_picture() {
+    let detail = short_run();
+    let timeline = Timeline::new(&detail, &detail.runs[0], "toy");
+    let file = png(&timeline).expect("it can be drawn");
+    let decoder = png::Decoder::new(std::io::Cursor::new(file));
+    let mut reader = decoder.read_info().expect("it is a PNG");
+    let mut pixels = vec![0; reader.output_buffer_size().expect("it is small")];
+    let info = reader.next_frame(&mut pixels).expect("it has a picture");
+    assert_eq!((info.width, info.height), timeline.size());
+    let is = |pixel: &[u8], RGBColor(r, g, b): RGBColor| pixel == [r, g, b];
+    let of = |colour| pixels.chunks(3).filter(|pixel| is(pixel, colour)).count();
+    for stream in 0..2 {
+        assert!(of(draw::colour(stream)) > 300, "stream {stream}");
+    }
+    // Text is there, so the embedded font works: the first label of the axis.
+    let dark = pixels
+        .chunks(3)
+        .filter(|pixel| pixel.iter().all(|&c| c < 60))
+        .count();
+    assert!(dark > 1000, "{dark}");
+}
+
+#[test]
+fn nothing_is_drawn_empty() {
+    let (mut detail, _) = toy::detail(&toy::scenario(0.2), 0);
+    let run = detail.runs.remove(0);
+    assert!(svg(&Timeline::new(&detail, &run, "")).is_ok_and(|text| text.contains("<svg")));
+    assert!(svg(&Curves::default()).is_ok());
+    assert!(svg(&Bars::default()).is_ok());
+    assert!(svg(&Scatter::default()).is_ok());
+    assert!(svg(&Map::default()).is_ok());
+}

@@ -1,0 +1,368 @@
+//! Lanes over time: whose stage ran when, what for, on which version, and how much slower than alone.
+
+use std::fmt::Write as _;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::draw::{self, LABEL, Stand, TITLE};
+use super::{Drawn, Plot};
+use crate::detail::{Class, Detail, Run};
+use crate::number::quantity;
+
+/// Most stages that are drawn; a plot of more could not be read.
+const SLICES_MAX: usize = 80;
+const WIDTH: u32 = 1200;
+/// Left of the plane, for names.
+const LEFT: i32 = 120;
+const RIGHT: i32 = 24;
+const TOP: i32 = 44;
+/// Height of a row: marks of versions, then its bars.
+const ROW: i32 = 58;
+const BAR: i32 = 30;
+const MARKS: i32 = 20;
+/// Below the plane: ticks, the axis' title.
+const AXIS: i32 = 54;
+/// How much of a stage's colour shows where it ran slower than alone.
+const PALE: f64 = 0.3;
+/// Size of versions' labels.
+const SMALL: u32 = 13;
+
+/// The first stages of a run on the lanes of a SoC.
+///
+/// A bar is a stage, in its stream's colour, hatched by what it is for. Its full colour is as long as the
+/// stage takes alone, the pale rest is what co-running adds. A triangle marks the publication of a
+/// version; queries are labelled with the version that they read.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeline<'d> {
+    detail: &'d Detail,
+    run: &'d Run,
+    title: &'d str,
+    /// Stages drawn, and the end of the axis, s.
+    shown: usize,
+    end_s: f64,
+}
+
+impl<'d> Timeline<'d> {
+    /// Of a run of `detail`.
+    pub fn new(detail: &'d Detail, run: &'d Run, title: &'d str) -> Self {
+        let shown = run.slices.len().min(SLICES_MAX);
+        let whole = shown as u64 == run.slices.total;
+        let ends = (0..shown).map(|row| run.slices.start[row] + run.slices.length[row]);
+        let end = if whole {
+            run.end_ns
+        } else {
+            ends.max().unwrap_or(0)
+        };
+        Self {
+            detail,
+            run,
+            title,
+            shown,
+            end_s: (end as f64 / 1e9).max(1e-9),
+        }
+    }
+
+    /// Stages drawn.
+    pub fn drawn(&self) -> usize {
+        self.shown
+    }
+
+    fn x(&self, ns: u64) -> i32 {
+        let plane = f64::from(WIDTH.cast_signed() - LEFT - RIGHT);
+        LEFT + (ns as f64 / 1e9 / self.end_s * plane).round() as i32
+    }
+
+    fn row(lane: usize) -> i32 {
+        TOP + ROW * draw::px(lane)
+    }
+
+    fn bottom(&self) -> i32 {
+        Self::row(self.detail.lanes.len())
+    }
+
+    /// Streams that have a stage, in order.
+    fn streams(&self) -> Vec<usize> {
+        let slices = &self.run.slices;
+        let mut list: Vec<usize> = slices.stream[..self.shown]
+            .iter()
+            .map(|&stream| stream.into())
+            .collect();
+        list.sort_unstable();
+        list.dedup();
+        list
+    }
+
+    /// What the legend says: streams, classes, slowdown and publication.
+    fn legend(&self) -> Vec<String> {
+        let streams = self.streams();
+        let mut names: Vec<String> = streams
+            .iter()
+            .take(draw::COLOURS.len())
+            .map(|&stream| draw::fit(&self.detail.streams[stream], LABEL, 200))
+            .collect();
+        names.extend(Class::ALL.map(|class| class.name().to_owned()));
+        names.push("pale: slower than alone".into());
+        names.push("version published".into());
+        names
+    }
+
+    fn caption(&self) -> String {
+        let total = self.run.slices.total;
+        let mut text = format!("{}: {}", self.title, self.run.policy);
+        if (self.shown as u64) < total {
+            _ = write!(
+                text,
+                ", first {} ({} of {total} stages)",
+                quantity(self.end_s, "s"),
+                self.shown
+            );
+        }
+        text
+    }
+
+    fn axis<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let bottom = self.bottom();
+        let right = WIDTH.cast_signed() - RIGHT;
+        for (lane, name) in self.detail.lanes.iter().enumerate() {
+            let top = Self::row(lane);
+            let engine = &self.detail.engines[self.detail.lane_engines[lane]];
+            let middle = top + MARKS + BAR / 2;
+            let most = (LEFT - 16).cast_unsigned();
+            let name = draw::fit(name, LABEL, most);
+            if name == *engine {
+                draw::text(root, &name, (LEFT - 10, middle), LABEL, BLACK, Stand::Right)?;
+            } else {
+                let engine = draw::fit(&format!("on {engine}"), SMALL, most);
+                let grey = RGBColor(90, 90, 90);
+                draw::text(
+                    root,
+                    &name,
+                    (LEFT - 10, middle - 9),
+                    LABEL,
+                    BLACK,
+                    Stand::Right,
+                )?;
+                draw::text(
+                    root,
+                    &engine,
+                    (LEFT - 10, middle + 9),
+                    SMALL,
+                    grey,
+                    Stand::Right,
+                )?;
+            }
+            let line = top + MARKS + BAR;
+            let style = RGBColor(210, 210, 210);
+            root.draw(&PathElement::new([(LEFT, line), (right, line)], style))?;
+        }
+        root.draw(&PathElement::new([(LEFT, bottom), (right, bottom)], BLACK))?;
+        for at in draw::ticks(self.end_s, 10) {
+            let x = self.x((at * 1e9) as u64);
+            root.draw(&PathElement::new([(x, bottom), (x, bottom + 5)], BLACK))?;
+            let label = draw::tick_label(at);
+            draw::text(root, &label, (x, bottom + 15), LABEL, BLACK, Stand::Middle)?;
+        }
+        let middle = i32::midpoint(LEFT, right);
+        draw::text(
+            root,
+            "time, s",
+            (middle, bottom + 36),
+            LABEL,
+            BLACK,
+            Stand::Middle,
+        )
+    }
+
+    fn bar<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>, row: usize) -> Drawn<DB> {
+        let slices = &self.run.slices;
+        let top = Self::row(slices.lane[row].into()) + MARKS;
+        let (from, to) = (slices.start[row], slices.start[row] + slices.length[row]);
+        let left = self.x(from);
+        let right = self.x(to).max(left + 1);
+        let colour = draw::colour(slices.stream[row].into());
+        let whole = [(left, top), (right, top + BAR)];
+        root.draw(&Rectangle::new(whole, colour.mix(PALE).filled()))?;
+        let alone = slices.alone[row].unwrap_or(slices.length[row]);
+        let full = self.x(from + alone.min(slices.length[row])).min(right);
+        if full > left {
+            let done = [(left, top), (full, top + BAR)];
+            root.draw(&Rectangle::new(done, colour.filled()))?;
+        }
+        hatch(root, whole, self.detail.class(slices, row))?;
+        if right - left > 4 {
+            root.draw(&Rectangle::new(whole, WHITE.stroke_width(1)))?;
+        }
+        if self.labelled_inside(row) {
+            let ink = if 2 * (full - left) > right - left {
+                draw::ink(colour)
+            } else {
+                BLACK
+            };
+            let label = format!("v{}", slices.version[row]);
+            let at = (i32::midpoint(left, right), top + BAR / 2);
+            draw::text(root, &label, at, SMALL, ink, Stand::Middle)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a slice is of a query, and wide enough for its label.
+    fn labelled_inside(&self, row: usize) -> bool {
+        let slices = &self.run.slices;
+        let (from, to) = (slices.start[row], slices.start[row] + slices.length[row]);
+        let label = format!("v{}", slices.version[row]);
+        self.detail.class(slices, row) == Class::Query
+            && draw::width(&label, SMALL).cast_signed() + 6 <= self.x(to) - self.x(from)
+    }
+
+    /// Triangles of versions, and labels above queries that are too narrow for them. A label that would
+    /// touch the one before it is left out.
+    fn marks<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let (slices, versions) = (&self.run.slices, &self.run.versions);
+        for lane in 0..self.detail.lanes.len() {
+            let on = |id: &u8| usize::from(*id) == lane;
+            let published = (0..versions.at.len())
+                .filter(|&row| versions.lane[row].as_ref().is_some_and(on))
+                .filter(|&row| versions.at[row] as f64 / 1e9 <= self.end_s)
+                .map(|row| {
+                    (
+                        self.x(versions.at[row]),
+                        versions.version[row],
+                        Some(versions.stream[row]),
+                    )
+                });
+            // A query's stages follow each other on a lane; its first one carries the label for all.
+            let mut of_lane: Vec<usize> = (0..self.shown)
+                .filter(|&row| on(&slices.lane[row]))
+                .collect();
+            of_lane.sort_by_key(|&row| slices.start[row]);
+            let same = |a: usize, b: usize| {
+                (slices.stream[a], slices.query[a]) == (slices.stream[b], slices.query[b])
+            };
+            let queries = of_lane.chunk_by(|&a, &b| same(a, b)).filter_map(|rows| {
+                let (&first, &last) = (rows.first()?, rows.last()?);
+                let inside = rows.iter().any(|&row| self.labelled_inside(row));
+                let end = slices.start[last] + slices.length[last];
+                let middle = i32::midpoint(self.x(slices.start[first]), self.x(end));
+                (slices.query[first].is_some() && !inside)
+                    .then(|| (middle, slices.version[last], None))
+            });
+            let mut marks: Vec<(i32, u32, Option<u16>)> = published.chain(queries).collect();
+            marks.sort_by_key(|mark| (mark.0, mark.2));
+            let y = Self::row(lane) + MARKS - 1;
+            let mut free = LEFT;
+            for (at, (x, version, stream)) in marks.iter().enumerate() {
+                let label = format!("v{version}");
+                let needs = draw::width(&label, SMALL).cast_signed();
+                let next = marks[at + 1..].iter().find(|mark| mark.2.is_some());
+                let wall = next.map_or(i32::MAX, |mark| mark.0 - 5);
+                let (from, to) = match stream {
+                    Some(_) => (x - 8 - needs, x + 5),
+                    None => (x - needs / 2, x + needs / 2),
+                };
+                if from > free && (stream.is_some() || to < wall) {
+                    let left = (from, y - 7);
+                    draw::text(root, &label, left, SMALL, BLACK, Stand::Left)?;
+                    free = to + 3;
+                }
+                if let Some(stream) = stream {
+                    let colour = draw::colour((*stream).into());
+                    let corners = vec![(x - 5, y - 8), (x + 5, y - 8), (*x, y)];
+                    root.draw(&Polygon::new(corners, colour.filled()))?;
+                    free = free.max(x + 8);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plot for Timeline<'_> {
+    fn size(&self) -> (u32, u32) {
+        let below = draw::legend_height(&self.legend(), WIDTH - 40);
+        (WIDTH, (self.bottom() + AXIS).cast_unsigned() + below + 8)
+    }
+
+    fn describe(&self) -> String {
+        let by = |class: Class| {
+            let rows =
+                (0..self.shown).filter(|&row| self.detail.class(&self.run.slices, row) == class);
+            rows.count()
+        };
+        format!(
+            "Timeline of {}: {} stages on {} lanes within {}: {} of ingest, {} of queries, {} of transfers.",
+            self.run.policy,
+            self.shown,
+            self.detail.lanes.len(),
+            quantity(self.end_s, "s"),
+            by(Class::Ingest),
+            by(Class::Query),
+            by(Class::Transfer),
+        )
+    }
+
+    fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let caption = draw::fit(&self.caption(), TITLE, WIDTH - 40);
+        draw::text(root, &caption, (20, 20), TITLE, BLACK, Stand::Left)?;
+        self.axis(root)?;
+        for row in 0..self.shown {
+            self.bar(root, row)?;
+        }
+        self.marks(root)?;
+        let names = self.legend();
+        let streams = self.streams();
+        let named = streams.len().min(draw::COLOURS.len());
+        let at = (20, self.bottom() + AXIS);
+        draw::legend(root, &names, at, WIDTH - 40, |index, area| {
+            let grey = RGBColor(120, 120, 120);
+            if index < named {
+                let colour = draw::colour(streams[index]);
+                root.draw(&Rectangle::new(area, colour.filled()))
+            } else if let Some(&class) = Class::ALL.get(index - named) {
+                root.draw(&Rectangle::new(area, grey.filled()))?;
+                hatch(root, area, class)
+            } else if index - named == Class::ALL.len() {
+                let [(left, top), (right, bottom)] = area;
+                let middle = i32::midpoint(left, right);
+                root.draw(&Rectangle::new(area, grey.mix(PALE).filled()))?;
+                root.draw(&Rectangle::new(
+                    [(left, top), (middle, bottom)],
+                    grey.filled(),
+                ))
+            } else {
+                let [(left, top), (right, bottom)] = area;
+                let (x, y) = (i32::midpoint(left, right), i32::midpoint(top, bottom) + 4);
+                let corners = vec![(x - 5, y - 8), (x + 5, y - 8), (x, y)];
+                root.draw(&Polygon::new(corners, grey.filled()))
+            }
+        })
+    }
+}
+
+/// Lines over a bar: none for queries, rising for ingest, crossed for transfers.
+fn hatch<DB: DrawingBackend>(
+    root: &DrawingArea<DB, Shift>,
+    [(left, top), (right, bottom)]: [(i32, i32); 2],
+    class: Class,
+) -> Drawn<DB> {
+    if class == Class::Query || right - left < 3 {
+        return Ok(());
+    }
+    let height = bottom - top;
+    let style = WHITE.mix(0.75).stroke_width(1);
+    let mut start = left - height + 4;
+    while start < right {
+        // The line from (start, bottom) to (start + height, top), clipped to the bar.
+        let (from, to) = (start.max(left), (start + height).min(right));
+        if from < to {
+            let y = |x: i32| bottom - (x - start);
+            root.draw(&PathElement::new([(from, y(from)), (to, y(to))], style))?;
+            if class == Class::Transfer {
+                let y = |x: i32| top + (x - start);
+                root.draw(&PathElement::new([(from, y(from)), (to, y(to))], style))?;
+            }
+        }
+        start += 8;
+    }
+    Ok(())
+}
