@@ -6,6 +6,7 @@ mod check;
 mod compare;
 mod failure;
 mod fit;
+mod import;
 mod library;
 mod options;
 mod output;
@@ -48,6 +49,7 @@ enum Command {
     Run(run::Arguments),
     Compare(compare::Arguments),
     Check(check::Arguments),
+    Import(import::Arguments),
     Schema(schema::Arguments),
     Replay(replay::Arguments),
     Fit(fit::Arguments),
@@ -81,6 +83,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Run(arguments) => run::main(arguments),
         Command::Compare(arguments) => compare::main(arguments),
         Command::Check(arguments) => check::main(arguments),
+        Command::Import(arguments) => import::main(arguments),
         Command::Schema(arguments) => schema::main(arguments),
         Command::Replay(arguments) => replay::main(arguments),
         Command::Fit(arguments) => fit::main(arguments),

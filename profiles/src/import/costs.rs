@@ -1,0 +1,890 @@
+//! Rows to cost files: one thing a file, every number with the line it came from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::fit::{Point, TERMS, fit};
+use super::note::{NoteKind, Notes};
+use super::row::{Identity, Row, Spread, Test};
+use super::stats::{cold, cv, mean, quantile, trend};
+use super::text::slug;
+use super::toml_text::{comment, number, origin, quantity, string};
+use super::{Options, Output};
+
+/// Keys of an identity that belong to an engine rather than to the board, model and build: a cost file holds
+/// several engines.
+const OF_ENGINE: [&str; 4] = ["engine", "backend", "threads", "ngl"];
+/// A form that misses a measured time by more than this is not used where a table can be.
+const FORM_ERROR_MAX: f64 = 0.05;
+/// Samples that a profile lists.
+const SAMPLES_MAX: usize = 1000;
+
+/// The rows of one engine of one thing, by test.
+struct Group {
+    identity: Identity,
+    rows: Vec<Row>,
+}
+
+/// Cost files of all rows.
+pub(crate) fn outputs(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Output> {
+    let groups = groups(rows, options, notes);
+    if groups.is_empty() {
+        if !notes.any(NoteKind::Refused) {
+            notes.refuse("", None, "no rows: there is nothing to make a profile of");
+        }
+        return Vec::new();
+    }
+    let files = files(groups);
+    let all = varying(files.iter().flatten());
+    let mut written: Vec<(&[Group], Output)> = Vec::new();
+    for groups in &files {
+        let Some(first) = groups.first() else {
+            continue;
+        };
+        let identity = differing(&first.identity, &all, groups.len() > 1);
+        if let Some(output) = write(groups, options, false, &identity, notes) {
+            written.push((groups, output));
+        }
+    }
+    let names = names(&written);
+    let mut outputs = Vec::new();
+    for ((groups, mut output), name) in written.into_iter().zip(names) {
+        output.name = format!("{name}.toml");
+        let aside = write(groups, options, true, &output.identity, notes);
+        outputs.push(output);
+        if let Some(mut aside) = aside {
+            aside.name = format!("{name}-cold.toml");
+            outputs.push(aside);
+        }
+    }
+    outputs
+}
+
+/// A name for each file, without its ending: those of one SoC and model are told apart by what differs between them.
+fn names(written: &[(&[Group], Output)]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (groups, output) in written {
+        let stem = output.name.trim_end_matches(".toml");
+        let alike = || {
+            written
+                .iter()
+                .filter(|(_, other)| other.name == output.name)
+        };
+        let mut name = stem.to_owned();
+        if alike().count() > 1
+            && let Some(first) = groups.first()
+        {
+            let keys = varying(alike().flat_map(|(groups, _)| groups.iter()));
+            // The engine follows from its back end.
+            let values = keys.iter().filter(|key| *key != "engine").map(|key| {
+                let value = first.identity.get(key).map_or("none", String::as_str);
+                format!("{key} {value}")
+            });
+            let values: Vec<String> = values.collect();
+            name = format!("{stem}-{}", slug(&values.join(" ")));
+        }
+        // Values may differ in nothing that a file name can show.
+        let plain = name.clone();
+        let mut number = 2;
+        while names.contains(&name) {
+            name = format!("{plain}-{number}");
+            number += 1;
+        }
+        names.push(name);
+    }
+    names
+}
+
+/// Rows of equal identity together, repeats put together, conflicts out.
+fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut left_out = 0;
+    for mut row in rows {
+        for key in &options.ignore {
+            row.identity.remove(key);
+        }
+        if let Some(engine) = &options.engine {
+            row.identity.insert("engine".to_owned(), engine.clone());
+        }
+        let chosen = options.only.iter().all(|(key, value)| {
+            let found = row.identity.get(key);
+            found.is_some_and(|found| found.eq_ignore_ascii_case(value))
+        });
+        if !chosen {
+            left_out += 1;
+            continue;
+        }
+        match groups
+            .iter_mut()
+            .find(|group| group.identity == row.identity)
+        {
+            Some(group) => group.rows.push(row),
+            None => groups.push(Group {
+                identity: row.identity.clone(),
+                rows: vec![row],
+            }),
+        }
+    }
+    if left_out > 0 {
+        let text = format!("{left_out} rows that `--only` does not choose");
+        notes.add(NoteKind::Skipped, "", None, text);
+    }
+    for group in &mut groups {
+        let rows = std::mem::take(&mut group.rows);
+        group.rows = settle(rows, notes);
+    }
+    groups.retain(|group| !group.rows.is_empty());
+    groups
+}
+
+/// Puts repeats together, takes conflicts out, and cold starts and drifts apart.
+fn settle(rows: Vec<Row>, notes: &mut Notes) -> Vec<Row> {
+    let mut kept: Vec<(Row, usize)> = Vec::new();
+    let mut conflicts: Vec<Test> = Vec::new();
+    let mut last: Option<(Test, u64)> = None;
+    for row in rows {
+        let key = (row.test.clone(), row.block);
+        let adjacent = last.as_ref() == Some(&key);
+        last = Some(key);
+        let Some((known, repeats)) = kept.iter_mut().find(|(known, _)| known.test == row.test)
+        else {
+            kept.push((row, 1));
+            continue;
+        };
+        if adjacent && known.place.file == row.place.file {
+            repeat(known, row);
+            *repeats += 1;
+            continue;
+        }
+        if agree(known, &row) {
+            let text = format!(
+                "`{}` again: agrees with {} ({}), which is used",
+                row.test, known.place, known.shown
+            );
+            notes.skip(&row.place.file, row.place.line, text);
+            continue;
+        }
+        let text = format!(
+            "`{}` is {} here and {} at {}: neither is used; tell the two apart with `--only`, or import one of the files",
+            row.test, row.shown, known.shown, known.place
+        );
+        notes.add(
+            NoteKind::Conflict,
+            &row.place.file,
+            Some(row.place.line),
+            text,
+        );
+        conflicts.push(row.test);
+    }
+    kept.retain(|(row, _)| !conflicts.contains(&row.test));
+    for (row, repeats) in &mut kept {
+        describe(row, *repeats, notes);
+    }
+    kept.into_iter().map(|(row, _)| row).collect()
+}
+
+/// Adds a repeat in time to a row.
+fn repeat(known: &mut Row, row: Row) {
+    let samples = |row: &Row| match &row.spread {
+        Spread::Samples(samples) => samples.clone(),
+        _ => vec![row.secs],
+    };
+    let mut all = samples(known);
+    all.extend(samples(&row));
+    known.secs = mean(&all);
+    known.spread = Spread::Samples(all);
+}
+
+/// Whether two values are the same up to their spread.
+fn agree(a: &Row, b: &Row) -> bool {
+    let sd = |row: &Row| match &row.spread {
+        Spread::Unknown => 0.0,
+        Spread::Cv(cv) => cv * row.secs,
+        Spread::Samples(samples) => cv(samples).unwrap_or(0.0) * row.secs,
+    };
+    let spread = (sd(a).powi(2) + sd(b).powi(2)).sqrt();
+    (a.secs - b.secs).abs() <= (2.0 * spread).max(0.01 * a.secs.min(b.secs))
+}
+
+/// Says what repeats show: a cold start, a drift, a spread.
+fn describe(row: &mut Row, repeats: usize, notes: &mut Notes) {
+    let (file, line) = (row.place.file.clone(), row.place.line);
+    let Spread::Samples(samples) = &mut row.spread else {
+        return;
+    };
+    if cold(samples) {
+        let first = samples.remove(0);
+        row.cold_s = Some(first);
+        row.secs = mean(samples);
+        let text = format!(
+            "`{}`: the first run took {} s, {:.1} times the later mean: a cold start, kept apart",
+            row.test,
+            number(first),
+            first / row.secs
+        );
+        notes.add(NoteKind::Warning, &file, Some(line), text);
+    }
+    if repeats > 1 {
+        let text = format!("`{}` {repeats} times in a row: repeats in time", row.test);
+        notes.add(NoteKind::Read, &file, Some(line), text);
+    }
+    if let Some(trend) = trend(samples) {
+        let text = format!(
+            "`{}`: times {} from {} to {} s over {} repeats ({:+.0} %): {}; this is no noise, so it is given as an interval",
+            row.test,
+            if trend.last > trend.first {
+                "rise"
+            } else {
+                "fall"
+            },
+            number(trend.first),
+            number(trend.last),
+            samples.len(),
+            100.0 * (trend.last / trend.first - 1.0),
+            if trend.last > trend.first {
+                "throttling"
+            } else {
+                "warming up"
+            },
+        );
+        notes.add(NoteKind::Trend, &file, Some(line), text);
+    } else if samples.len() >= 2 {
+        let text = format!(
+            "`{}`: {} samples, mean {} s, p50 {} s, p99 {} s",
+            row.test,
+            samples.len(),
+            number(row.secs),
+            number(quantile(samples, 0.5)),
+            number(quantile(samples, 0.99)),
+        );
+        notes.add(NoteKind::Read, &file, Some(line), text);
+    }
+}
+
+/// Groups of one file each: engines of one board, build and model together where each engine is there once.
+fn files(groups: Vec<Group>) -> Vec<Vec<Group>> {
+    let shared = |group: &Group| {
+        let mut identity = group.identity.clone();
+        identity.retain(|key, _| !OF_ENGINE.contains(&key.as_str()));
+        identity
+    };
+    let engine = |group: &Group| group.identity.get("engine").cloned();
+    let mut files: Vec<(Identity, Vec<Group>)> = Vec::new();
+    for group in groups {
+        let shared = shared(&group);
+        match files.iter_mut().find(|(known, _)| *known == shared) {
+            Some((_, groups)) => groups.push(group),
+            None => files.push((shared, vec![group])),
+        }
+    }
+    let mut result = Vec::new();
+    for (_, groups) in files {
+        let engines: BTreeSet<Option<String>> = groups.iter().map(engine).collect();
+        if engines.len() == groups.len() {
+            result.push(groups);
+        } else {
+            result.extend(groups.into_iter().map(|group| vec![group]));
+        }
+    }
+    result
+}
+
+/// Keys whose values differ between groups.
+fn varying<'g>(groups: impl Iterator<Item = &'g Group> + Clone) -> BTreeSet<String> {
+    let identities = || groups.clone().map(|group| &group.identity);
+    let keys: BTreeSet<&String> = identities().flat_map(Identity::keys).collect();
+    let differs = |key: &&String| {
+        let values: BTreeSet<Option<&String>> =
+            identities().map(|identity| identity.get(*key)).collect();
+        values.len() > 1
+    };
+    keys.into_iter().filter(differs).cloned().collect()
+}
+
+/// What tells this file from others.
+fn differing(identity: &Identity, varying: &BTreeSet<String>, engines: bool) -> String {
+    let list: Vec<String> = varying
+        .iter()
+        .filter(|key| !engines || !OF_ENGINE.contains(&key.as_str()))
+        .map(|key| {
+            let value = identity.get(key).map_or("(not stated)", String::as_str);
+            format!("{key}={value}")
+        })
+        .collect();
+    list.join(" ")
+}
+
+/// The TOML of one file; with `cold` that of its first runs.
+fn write(
+    groups: &[Group],
+    options: &Options,
+    cold: bool,
+    identity: &str,
+    notes: &mut Notes,
+) -> Option<Output> {
+    let first = groups.first()?;
+    let name = |given: &Option<String>, keys: &[&str], otherwise: &str| {
+        given.clone().unwrap_or_else(|| {
+            let parts: Vec<&str> = keys
+                .iter()
+                .filter_map(|key| first.identity.get(*key))
+                .map(String::as_str)
+                .collect();
+            if parts.is_empty() {
+                otherwise.to_owned()
+            } else {
+                slug(&parts.join(" "))
+            }
+        })
+    };
+    let soc = name(&options.soc, &["soc"], "unnamed-soc");
+    let model = name(&options.model, &["model", "quant"], "unnamed-model");
+    let mut body = String::new();
+    let mut origins = String::new();
+    for group in groups {
+        let mut engine = Engine::new(group, options, cold);
+        if engine.write(notes) {
+            body += &engine.body;
+            origins += &engine.origins;
+        }
+    }
+    if body.is_empty() {
+        if !cold {
+            let text = "nothing here can be made into the cost of a stage".to_owned();
+            notes.refuse(&first.rows.first()?.place.file, None, text);
+        }
+        return None;
+    }
+    if !cold {
+        for (key, option) in [(&soc, "--soc"), (&model, "--model")] {
+            if key.starts_with("unnamed-") {
+                let text = format!("the files do not name it: `{option} KEY` instead of `{key}`");
+                notes.add(NoteKind::Missing, "", None, text);
+            }
+        }
+    }
+    let mut head = String::from("# What was measured, as far as the files say:\n");
+    let mut seen = BTreeSet::new();
+    for group in groups {
+        let list = group.identity.iter();
+        let text: Vec<String> = list
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect();
+        let line = comment(&text.join("; "));
+        if seen.insert(line.clone()) {
+            head += &line;
+        }
+    }
+    if cold {
+        head += "# First runs only, before anything was compiled, tuned or cached.\n";
+    }
+    let text = format!(
+        "{head}soc = {}\nmodel = {}\n{body}{origins}",
+        string(&soc),
+        string(&model)
+    );
+    Some(Output {
+        name: format!("{}/{}.toml", slug(&soc), slug(&model)),
+        identity: if identity.is_empty() {
+            format!("{soc}/{model}")
+        } else {
+            identity.to_owned()
+        },
+        text,
+        aside: cold,
+    })
+}
+
+/// Writes the costs on one engine.
+struct Engine<'a> {
+    name: String,
+    rows: Vec<Row>,
+    identity: &'a Identity,
+    options: &'a Options,
+    cold: bool,
+    body: String,
+    origins: String,
+}
+
+impl<'a> Engine<'a> {
+    fn new(group: &'a Group, options: &'a Options, cold: bool) -> Self {
+        let rows = group.rows.iter().filter_map(|row| {
+            let mut row = row.clone();
+            if cold {
+                row.secs = row.cold_s?;
+                row.spread = Spread::Unknown;
+            }
+            Some(row)
+        });
+        let name = group
+            .identity
+            .get("engine")
+            .map_or("engine", String::as_str);
+        Self {
+            name: slug(name).replace('.', "_"),
+            rows: rows.collect(),
+            identity: &group.identity,
+            options,
+            cold,
+            body: String::new(),
+            origins: String::new(),
+        }
+    }
+
+    /// Whether anything came out.
+    fn write(&mut self, notes: &mut Notes) -> bool {
+        let prefill = self.points(|test| match test {
+            Test::Prefill { tokens, depth } => Some((*tokens, *depth)),
+            _ => None,
+        });
+        let decode = self.points(|test| match test {
+            Test::Decode { tokens, depth } => Some((*tokens, *depth)),
+            _ => None,
+        });
+        let prefill = self.sized("prefill", &["ingest", "query_prefill"], &prefill, notes);
+        let decode = self.sized("decode", &["decode"], &decode, notes);
+        self.encode();
+        self.runs();
+        if !self.cold {
+            self.check_both(prefill, decode, notes);
+            self.missing(prefill.is_some(), decode.is_some(), notes);
+        }
+        !self.body.is_empty()
+    }
+
+    /// Rows of a kind with their sizes.
+    fn points(&self, size: fn(&Test) -> Option<(u64, u64)>) -> Vec<(Point, Row)> {
+        let rows = self.rows.iter().filter_map(|row| {
+            let (tokens, depth) = size(&row.test)?;
+            let point = Point {
+                tokens: tokens as f64,
+                depth: depth as f64,
+                secs: row.secs,
+            };
+            Some((point, row.clone()))
+        });
+        rows.collect()
+    }
+
+    /// Writes the stages of one kind; returns the fitted form.
+    fn sized(
+        &mut self,
+        kind: &str,
+        stages: &[&str],
+        points: &[(Point, Row)],
+        notes: &mut Notes,
+    ) -> Option<[f64; TERMS]> {
+        let rows: Vec<&Row> = points.iter().map(|(_, row)| row).collect();
+        let points: Vec<Point> = points.iter().map(|(point, _)| *point).collect();
+        let contexts = points.iter().any(|point| point.depth > 0.0);
+        let least = |value: fn(&Point) -> f64| points.iter().map(value).fold(f64::MAX, f64::min);
+        let most = |value: fn(&Point) -> f64| points.iter().map(value).fold(0.0, f64::max);
+        let sizes: BTreeSet<u64> = points.iter().map(|point| point.tokens as u64).collect();
+        // One row tells one number, and a fixed part shows only between sizes.
+        let (form, worst) = if points.len() == 1 {
+            fit(&points, [false, true, false])?
+        } else {
+            let plain = fit(&points, [false, true, true])?;
+            if kind == "prefill"
+                && sizes.len() > 1
+                && (points.len() > 3 || plain.1 > FORM_ERROR_MAX)
+            {
+                fit(&points, [true, true, true])?
+            } else {
+                plain
+            }
+        };
+        let tabled = kind == "prefill" && worst > FORM_ERROR_MAX && !contexts;
+        if worst > 0.1 && !tabled && !self.cold {
+            let text = format!(
+                "{kind}: no form of the cost comes within {:.0} % of every row; the interval covers them",
+                100.0 * worst
+            );
+            let place = &rows.first()?.place;
+            notes.add(NoteKind::Warning, &place.file, Some(place.line), text);
+        }
+        let key = format!("{}_{kind}", self.name);
+        let mut text = String::new();
+        if tabled {
+            let mut pairs: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.secs)).collect();
+            pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let list = |values: Vec<f64>| {
+                let texts: Vec<String> = values.into_iter().map(number).collect();
+                texts.join(", ")
+            };
+            let sizes = list(pairs.iter().map(|pair| pair.0).collect());
+            let times = list(pairs.iter().map(|pair| pair.1).collect());
+            _ = writeln!(
+                text,
+                "table = {{ size = [{sizes}], time_s = [{times}], origin = \"{key}\" }}"
+            );
+        } else {
+            let interval = self.drift(&rows).or_else(|| covering(&points, &form));
+            for (name, value) in ["fixed_s", "per_token_s", "per_token_context_s"]
+                .iter()
+                .zip(form)
+            {
+                if value > 0.0 {
+                    let interval = interval.map(|(low, high)| (low * value, high * value));
+                    _ = writeln!(text, "{name} = {}", quantity(value, &key, interval));
+                }
+            }
+            let (low, high) = (least(|p| p.tokens), most(|p| p.tokens));
+            _ = writeln!(
+                text,
+                "measured_tokens = [{}, {}]",
+                number(low),
+                number(high)
+            );
+        }
+        let within = match kind {
+            "decode" => most(|point| point.depth + point.tokens),
+            _ if form[2] > 0.0 => most(|point| point.depth + point.tokens),
+            _ => most(|point| point.depth),
+        };
+        let low = least(|point| point.depth);
+        _ = writeln!(
+            text,
+            "measured_context = [{}, {}]",
+            number(low),
+            number(within)
+        );
+        text += &self.bytes(kind);
+        text += &self.spread(&rows, &format!("{key}_spread"));
+        for stage in stages {
+            _ = write!(
+                self.body,
+                "\n[engines.{}.stages.{stage}]\n{text}",
+                self.name
+            );
+        }
+        let how = match (points.len(), tabled) {
+            (1, _) => "The time of the row by its tokens".to_owned(),
+            (_, true) => format!(
+                "Times by size, interpolated in time; no form came within {:.0} % ({:.0} %)",
+                100.0 * FORM_ERROR_MAX,
+                100.0 * worst
+            ),
+            (count, false) => format!(
+                "{} numbers to {count} rows, least squares of relative errors, none negative; worst residual {:.1} %",
+                form.iter().filter(|value| **value > 0.0).count(),
+                100.0 * worst
+            ),
+        };
+        let fitted = points.len() > 1 && !tabled;
+        self.origin(&key, fitted, &rows, &how);
+        // A table is followed by its form only roughly: what is checked with it must not rest on that.
+        (!tabled || worst <= 0.1).then_some(form)
+    }
+
+    fn origin(&mut self, key: &str, fitted: bool, rows: &[&Row], how: &str) {
+        let kind = match (fitted, self.options.ours) {
+            (true, _) => "fitted",
+            (false, true) => "measured",
+            (false, false) => "published",
+        };
+        let source = sources(rows);
+        self.origins += &origin(key, kind, &source, how);
+    }
+
+    /// How far a drift over repeats goes below and above the mean, as factors.
+    fn drift(&self, rows: &[&Row]) -> Option<(f64, f64)> {
+        let mut widest: Option<(f64, f64)> = None;
+        for row in rows {
+            let Spread::Samples(samples) = &row.spread else {
+                continue;
+            };
+            if let Some(trend) = trend(samples) {
+                let (a, b) = (trend.first / row.secs, trend.last / row.secs);
+                let (low, high) = widest.unwrap_or((1.0, 1.0));
+                widest = Some((low.min(a.min(b)), high.max(a.max(b))));
+            }
+        }
+        widest
+    }
+
+    /// Bytes of the weights that the stage reads. A mixture of experts reads some of them, which no table says.
+    fn bytes(&mut self, kind: &str) -> String {
+        let Some(weights) = self.rows.iter().find_map(|row| row.weights_bytes) else {
+            return String::new();
+        };
+        let model = self
+            .identity
+            .get("model")
+            .map_or("", String::as_str)
+            .to_lowercase();
+        let experts = model.contains("moe")
+            || model.contains("mixtral")
+            || model.contains("8x")
+            || model.split([' ', '.', '-', '_']).any(active);
+        if experts {
+            return String::new();
+        }
+        let key = format!("{}_weights", self.name);
+        if !self.origins.contains(&format!("[origins.{key}]")) {
+            let note = "The model's size as the file states it: all weights are read once for a generated token, and once for a micro-batch of a prompt";
+            self.origins += &origin(&key, "derived", "", note);
+        }
+        let name = if kind == "decode" {
+            "bytes_per_token"
+        } else {
+            "bytes"
+        };
+        format!("{name} = {}\n", quantity(weights, &key, None))
+    }
+
+    /// The spread of the row that tells it best: the most samples, else the widest deviation.
+    fn spread(&mut self, rows: &[&Row], key: &str) -> String {
+        let mut best: Option<(&Row, &Vec<f64>)> = None;
+        for row in rows {
+            if let Spread::Samples(samples) = &row.spread
+                && samples.len() >= 2
+                && trend(samples).is_none()
+                && best.is_none_or(|(_, known)| samples.len() > known.len())
+            {
+                best = Some((row, samples));
+            }
+        }
+        if let Some((row, samples)) = best {
+            let list: Vec<String> = samples
+                .iter()
+                .take(SAMPLES_MAX)
+                .map(|x| number(*x))
+                .collect();
+            let kind = if self.options.ours {
+                "measured"
+            } else {
+                "published"
+            };
+            let note = format!("Repeats of `{}` in their order", row.test);
+            self.origins += &origin(key, kind, &sources(&[row]), &note);
+            return format!("samples_s = [{}]\norigin = \"{key}\"\n", list.join(", "));
+        }
+        let mut widest: Option<(f64, &Row)> = None;
+        for row in rows {
+            if let Spread::Cv(cv) = row.spread
+                && cv > 0.0
+                && widest.is_none_or(|(known, _)| cv > known)
+            {
+                widest = Some((cv, row));
+            }
+        }
+        let Some((cv, row)) = widest else {
+            return String::new();
+        };
+        let note = format!(
+            "The widest of the rows, `{}`: standard deviation over mean, of whole runs",
+            row.test
+        );
+        let kind = if self.options.ours {
+            "measured"
+        } else {
+            "published"
+        };
+        self.origins += &origin(key, kind, &sources(&[row]), &note);
+        format!("cv = {}\n", quantity(cv.min(100.0), key, None))
+    }
+
+    fn encode(&mut self) {
+        let rows: Vec<Row> = self
+            .rows
+            .iter()
+            .filter(|row| matches!(row.test, Test::Encode { .. }))
+            .cloned()
+            .collect();
+        let refs: Vec<&Row> = rows.iter().collect();
+        let mut sizes: BTreeMap<u64, f64> = BTreeMap::new();
+        for row in &rows {
+            if let Test::Encode {
+                pixels: Some((width, height)),
+            } = row.test
+            {
+                sizes.insert(width.saturating_mul(height), row.secs);
+            }
+        }
+        let key = format!("{}_encode", self.name);
+        let Some(first) = rows.first() else {
+            return;
+        };
+        let text = if sizes.len() > 1 {
+            let list = |texts: Vec<String>| texts.join(", ");
+            format!(
+                "table = {{ size = [{}], time_s = [{}], origin = \"{key}\" }}\n",
+                list(
+                    sizes
+                        .keys()
+                        .map(|pixels| number(*pixels as f64 / 1e6))
+                        .collect()
+                ),
+                list(sizes.values().map(|secs| number(*secs)).collect()),
+            )
+        } else {
+            format!(
+                "fixed_s = {}\n",
+                quantity(first.secs, &key, self.drift(&refs))
+            )
+        };
+        let text = text + &self.spread(&refs, &format!("{key}_spread"));
+        _ = write!(self.body, "\n[engines.{}.stages.encode]\n{text}", self.name);
+        self.origin(&key, false, &refs, "Time of a frame in the vision tower");
+    }
+
+    fn runs(&mut self) {
+        for row in self.rows.clone() {
+            let Test::Run(name) = &row.test else {
+                continue;
+            };
+            let one = self
+                .rows
+                .iter()
+                .filter(|row| matches!(row.test, Test::Run(_)))
+                .count()
+                == 1;
+            let stage = match &self.options.stage {
+                Some(stage) if one => stage.clone(),
+                _ => slug(name).replace(['-', '.'], "_"),
+            };
+            let key = format!("{}_{}", self.name, slug(&stage).replace(['-', '.'], "_"));
+            let rows = [&row];
+            let interval = self.drift(&rows);
+            let text = format!("fixed_s = {}\n", quantity(row.secs, &key, interval))
+                + &self.spread(&rows, &format!("{key}_spread"));
+            _ = write!(
+                self.body,
+                "\n[engines.{}.stages.{}]\n{text}",
+                self.name,
+                slug(&stage).replace('.', "_").replace('-', "_")
+            );
+            self.origin(&key, false, &rows, "Wall time of one inference");
+        }
+    }
+
+    /// Compares prompt and generation timed together with what the separate rows make of it.
+    fn check_both(
+        &self,
+        prefill: Option<[f64; TERMS]>,
+        decode: Option<[f64; TERMS]>,
+        notes: &mut Notes,
+    ) {
+        for row in &self.rows {
+            let Test::Both {
+                prompt,
+                tokens,
+                depth,
+            } = row.test
+            else {
+                continue;
+            };
+            let (file, line) = (&row.place.file, row.place.line);
+            let (Some(prefill), Some(decode)) = (prefill, decode) else {
+                notes.skip(
+                    file,
+                    line,
+                    format!("`{}` is prompt and generation in one time; without rows of each it cannot be told apart", row.test),
+                );
+                continue;
+            };
+            let at = |tokens: u64, depth: u64, form| {
+                let point = Point {
+                    tokens: tokens as f64,
+                    depth: depth as f64,
+                    secs: 1.0,
+                };
+                point.at(form)
+            };
+            let predicted = at(prompt, depth, &prefill) + at(tokens, depth + prompt, &decode);
+            let text = format!(
+                "`{}` is not used; the separate rows predict {} s, measured {} s ({:+.1} %)",
+                row.test,
+                number(predicted),
+                number(row.secs),
+                100.0 * (predicted / row.secs - 1.0)
+            );
+            notes.add(NoteKind::Read, file, Some(line), text);
+        }
+    }
+
+    /// What the profile lacks, and what would supply it.
+    fn missing(&self, prefill: bool, decode: bool, notes: &mut Notes) {
+        let whole = self.rows.iter().all(|row| matches!(row.test, Test::Run(_)));
+        if whole {
+            return;
+        }
+        let depths: BTreeSet<u64> = self
+            .rows
+            .iter()
+            .filter_map(|row| match row.test {
+                Test::Prefill { depth, .. } | Test::Decode { depth, .. } => Some(depth),
+                _ => None,
+            })
+            .collect();
+        let encode = self
+            .rows
+            .iter()
+            .any(|row| matches!(row.test, Test::Encode { .. }));
+        let lacks = [
+            (!prefill, "no prefill: `llama-bench -p 512` measures it"),
+            (!decode, "no decode: `llama-bench -n 128` measures it"),
+            (
+                (prefill || decode) && depths.len() < 2,
+                "one context length only, so the cost of a longer context is unknown: `llama-bench -d 0,4096` measures it",
+            ),
+            (
+                !encode,
+                "no vision tower: `crossinfer import ort-profile` or an `rkllm` multimodal table supplies it",
+            ),
+        ];
+        for (lack, text) in lacks {
+            if lack {
+                notes.add(
+                    NoteKind::Missing,
+                    "",
+                    None,
+                    format!("engine `{}`: {text}", self.name),
+                );
+            }
+        }
+    }
+}
+
+/// Factors on a form within which every measured time lies, where it does not meet them all.
+fn covering(points: &[Point], form: &[f64; TERMS]) -> Option<(f64, f64)> {
+    let ratios = || points.iter().map(|point| point.secs / point.at(form));
+    let (low, high) = (ratios().fold(1.0, f64::min), ratios().fold(1.0, f64::max));
+    (high - low > 0.001).then_some((low, high))
+}
+
+/// `A3B` and the like: active parameters of a mixture of experts.
+fn active(word: &str) -> bool {
+    word.strip_prefix('a')
+        .and_then(|rest| rest.strip_suffix('b'))
+        .is_some_and(|digits| digits.parse::<f64>().is_ok())
+}
+
+/// The rows with their places, each file once.
+fn sources(rows: &[&Row]) -> String {
+    let mut text = String::new();
+    let mut file = "";
+    for (index, row) in rows.iter().enumerate() {
+        if index == 20 {
+            _ = write!(text, " and {} more", rows.len() - index);
+            break;
+        }
+        if row.place.file == file {
+            _ = write!(
+                text,
+                ", line {} `{}` {}",
+                row.place.line, row.test, row.shown
+            );
+        } else {
+            let separator = if text.is_empty() { "" } else { "; " };
+            _ = write!(
+                text,
+                "{separator}{} line {} `{}` {}",
+                row.place.file, row.place.line, row.test, row.shown
+            );
+            file = &row.place.file;
+        }
+    }
+    text
+}
