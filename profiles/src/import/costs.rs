@@ -16,6 +16,8 @@ use super::{Options, Output};
 const OF_ENGINE: [&str; 4] = ["engine", "backend", "threads", "ngl"];
 /// A form that misses a measured time by more than this is not used where a table can be.
 const FORM_ERROR_MAX: f64 = 0.05;
+/// A token of context costs a generated token so many times what it costs one of a prefill.
+const SLOPES: f64 = 2.0;
 /// Samples that a profile lists.
 const SAMPLES_MAX: usize = 1000;
 
@@ -441,8 +443,9 @@ impl<'a> Engine<'a> {
             Test::Decode { tokens, depth } => Some((*tokens, *depth)),
             _ => None,
         });
-        let prefill = self.sized("prefill", &["ingest", "query_prefill"], &prefill, notes);
-        let decode = self.sized("decode", &["decode"], &decode, notes);
+        let prefill = self.sized("prefill", &prefill, None, notes);
+        let slope = prefill.map(|form| form[2]);
+        let decode = self.sized("decode", &decode, slope, notes);
         self.encode();
         self.runs();
         if !self.cold {
@@ -470,10 +473,14 @@ impl<'a> Engine<'a> {
     fn sized(
         &mut self,
         kind: &str,
-        stages: &[&str],
         points: &[(Point, Row)],
+        slope: Option<f64>,
         notes: &mut Notes,
     ) -> Option<[f64; TERMS]> {
+        let stages: &[&str] = match kind {
+            "prefill" => &["ingest", "query_prefill"],
+            _ => &["decode"],
+        };
         let rows: Vec<&Row> = points.iter().map(|(_, row)| row).collect();
         let points: Vec<Point> = points.iter().map(|(point, _)| *point).collect();
         let contexts = points.iter().any(|point| point.depth > 0.0);
@@ -481,7 +488,7 @@ impl<'a> Engine<'a> {
         let most = |value: fn(&Point) -> f64| points.iter().map(value).fold(0.0, f64::max);
         let sizes: BTreeSet<u64> = points.iter().map(|point| point.tokens as u64).collect();
         // One row tells one number, and a fixed part shows only between sizes.
-        let (form, worst) = if points.len() == 1 {
+        let (mut form, worst) = if points.len() == 1 {
             fit(&points, [false, true, false])?
         } else {
             let plain = fit(&points, [false, true, true])?;
@@ -505,6 +512,14 @@ impl<'a> Engine<'a> {
         }
         let key = format!("{}_{kind}", self.name);
         let mut text = String::new();
+        // What a token of context costs a generated one, where only the prefill's rows tell.
+        let assumed = slope
+            .filter(|slope| kind == "decode" && !contexts && *slope > 0.0)
+            .and_then(|slope| attend(&points, &form, slope));
+        if let Some(with) = assumed {
+            form = with;
+            self.assume_slope(&mut text, &key, form[2]);
+        }
         if tabled {
             let mut pairs: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.secs)).collect();
             pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -524,7 +539,8 @@ impl<'a> Engine<'a> {
                 .iter()
                 .zip(form)
             {
-                if value > 0.0 {
+                let written = assumed.is_some() && name == &"per_token_context_s";
+                if value > 0.0 && !written {
                     let interval = interval.map(|(low, high)| (low * value, high * value));
                     _ = writeln!(text, "{name} = {}", quantity(value, &key, interval));
                 }
@@ -575,6 +591,19 @@ impl<'a> Engine<'a> {
         self.origin(&key, fitted, &rows, &how);
         // A table is followed by its form only roughly: what is checked with it must not rest on that.
         (!tabled || worst <= 0.1).then_some(form)
+    }
+
+    /// Writes a decode's slope that was taken from the prefill's.
+    fn assume_slope(&mut self, text: &mut String, key: &str, slope: f64) {
+        let key = format!("{key}_slope");
+        let interval = Some((slope / SLOPES, slope * 1.5));
+        _ = writeln!(
+            text,
+            "per_token_context_s = {}",
+            quantity(slope, &key, interval)
+        );
+        let note = "No row has a context. Twice what a token of context costs in the prefill: generating, the KV is read for one token at a time; boards with rows of both have two to three times";
+        self.origins += &origin(&key, "assumed", "", note);
     }
 
     fn origin(&mut self, key: &str, fitted: bool, rows: &[&Row], how: &str) {
@@ -845,6 +874,15 @@ impl<'a> Engine<'a> {
             }
         }
     }
+}
+
+/// A form that meets the same times with the slope of a prefill, `SLOPES` times; none where nothing is left for the
+/// tokens themselves.
+fn attend(points: &[Point], form: &[f64; TERMS], slope: f64) -> Option<[f64; TERMS]> {
+    let slope = SLOPES * slope;
+    let longest = points.iter().map(|point| point.tokens).fold(0.0, f64::max);
+    let rest = form[1] - slope * (longest - 1.0) / 2.0;
+    (rest > form[1] / 2.0).then_some([form[0], rest, slope])
 }
 
 /// Factors on a form within which every measured time lies, where it does not meet them all.
