@@ -26,7 +26,7 @@ pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
             Err((line, fault)) => {
                 reader
                     .notes
-                    .refuse(file, Some(line), format!("no YAML: {fault}"))
+                    .refuse(file, Some(line), format!("no YAML: {fault}"));
             }
         }
     }
@@ -174,7 +174,7 @@ impl Reader<'_> {
             self.notes.skip(self.file, metrics.line, text);
             return;
         };
-        let mut identity = self.identity(job, metrics);
+        let mut identity = Self::identity(job, metrics);
         identity.insert("engine".to_owned(), unit_name.to_lowercase());
         self.fallback(metrics, unit_name, &what);
         self.push(
@@ -215,7 +215,7 @@ impl Reader<'_> {
 
     /// Metrics of a language model: the time to the first token of a full context, and the rate after it.
     fn language(&mut self, job: &Job<'_>, metrics: &Node, what: &str) {
-        let mut identity = self.identity(job, metrics);
+        let mut identity = Self::identity(job, metrics);
         // Genie and context binaries run on the Hexagon NPU.
         let npu = ["genie", "qnn", "geniex"]
             .iter()
@@ -272,57 +272,32 @@ impl Reader<'_> {
                 }
             }
         }
-        match (metrics.get("tokens_per_second"), length) {
-            (Some(node), Some(length)) => match node.positive() {
-                Some(rate) => {
-                    let text = format!(
-                        "{what}: the context at which {rate} tokens/s were reached is not stated; up to {length} tokens are possible"
-                    );
-                    self.notes
-                        .add(NoteKind::Warning, self.file, Some(node.line), text);
-                    self.push(
-                        identity,
-                        Test::Decode {
-                            tokens: 1,
-                            depth: 0,
-                        },
-                        1.0 / rate,
-                        node.line,
-                    );
-                }
-                None => self.notes.skip(
-                    self.file,
-                    node.line,
-                    format!("{what}: `tokens_per_second` is not positive"),
-                ),
-            },
-            (Some(node), None) => {
-                if let Some(rate) = node.positive() {
-                    let text = format!(
-                        "{what}: the context at which {rate} tokens/s were reached is not stated"
-                    );
-                    self.notes
-                        .add(NoteKind::Warning, self.file, Some(node.line), text);
-                    self.push(
-                        identity,
-                        Test::Decode {
-                            tokens: 1,
-                            depth: 0,
-                        },
-                        1.0 / rate,
-                        node.line,
-                    );
-                }
-            }
-            (None, _) => self.notes.skip(
-                self.file,
-                metrics.line,
-                format!("{what}: no `tokens_per_second`"),
-            ),
-        }
+        let Some(node) = metrics.get("tokens_per_second") else {
+            let text = format!("{what}: no `tokens_per_second`");
+            self.notes.skip(self.file, metrics.line, text);
+            return;
+        };
+        let Some(rate) = node.positive() else {
+            let text = format!("{what}: `tokens_per_second` is not positive");
+            self.notes.skip(self.file, node.line, text);
+            return;
+        };
+        let most = length.map_or_else(String::new, |length| {
+            format!("; up to {length} tokens are possible")
+        });
+        let text = format!(
+            "{what}: the context at which {rate} tokens/s were reached is not stated{most}"
+        );
+        self.notes
+            .add(NoteKind::Warning, self.file, Some(node.line), text);
+        let test = Test::Decode {
+            tokens: 1,
+            depth: 0,
+        };
+        self.push(identity, test, 1.0 / rate, node.line);
     }
 
-    fn identity(&self, job: &Job<'_>, metrics: &Node) -> Identity {
+    fn identity(job: &Job<'_>, metrics: &Node) -> Identity {
         let tools: Vec<String> = metrics
             .get("tool_versions")
             .map_or(&[][..], Node::entries)

@@ -329,6 +329,38 @@ fn json(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
     } else {
         "cpu"
     };
+    let largest = largest(file, text, list, notes);
+    if largest.is_empty() {
+        return Vec::new();
+    }
+    let stem = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    let name = slug(stem.trim_end_matches(".json"));
+    notes.add(
+        NoteKind::Read,
+        file,
+        None,
+        format!(
+            "{} rates by {framework}, each at its largest buffer",
+            largest.len()
+        ),
+    );
+    vec![Board {
+        name,
+        file: file.to_owned(),
+        engine,
+        about: vec![framework.to_owned()],
+        rates: largest.into_values().map(|(_, rate)| rate).collect(),
+        ..Board::default()
+    }]
+}
+
+/// The rate of each name at its largest buffer: a small one stays in the caches.
+fn largest(
+    file: &str,
+    text: &str,
+    list: &[Value],
+    notes: &mut Notes,
+) -> BTreeMap<String, (f64, Rate)> {
     let mut largest: BTreeMap<String, (f64, Rate)> = BTreeMap::new();
     let mut after = 0;
     for item in list {
@@ -376,48 +408,15 @@ fn json(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
                 line,
             },
         };
-        // A small buffer stays in the caches; the largest is the memory's.
         if largest.get(name).is_none_or(|(known, _)| size > *known) {
             largest.insert(name.to_owned(), (size, rate));
         }
     }
-    if largest.is_empty() {
-        return Vec::new();
-    }
-    let stem = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    let name = slug(stem.trim_end_matches(".json"));
-    notes.add(
-        NoteKind::Read,
-        file,
-        None,
-        format!(
-            "{} rates by {framework}, each at its largest buffer",
-            largest.len()
-        ),
-    );
-    vec![Board {
-        name,
-        file: file.to_owned(),
-        engine,
-        about: vec![framework.to_owned()],
-        rates: largest.into_values().map(|(_, rate)| rate).collect(),
-        ..Board::default()
-    }]
+    largest
 }
 
 fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
     let key = options.soc.clone().unwrap_or_else(|| slug(&board.name));
-    let best = |flow: Flow| {
-        board
-            .rates
-            .iter()
-            .filter(|rate| rate.flow == flow)
-            .max_by(|a, b| a.gbps.total_cmp(&b.gbps))
-    };
-    // What reads nothing but memory measures the port; else the traffic of a copy bounds it.
-    let port = best(Flow::Read)
-        .or_else(|| best(Flow::Both))
-        .or_else(|| best(Flow::Write));
     let most = board.rates.iter().max_by(|a, b| a.gbps.total_cmp(&b.gbps));
     let kind = if options.ours {
         "measured"
@@ -477,26 +476,7 @@ fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
     } else {
         lacks(&mut text, &mut missing, "cores", "`nproc` on the board");
     }
-    let engine = board.engine;
-    _ = writeln!(text, "\n[engines.{engine}]\nkind = \"{engine}\"");
-    if let Some(rate) = port {
-        _ = writeln!(text, "port_gbps = {}", quantity(rate.gbps, "port", None));
-        let source = format!("{} {}", rate.place, rate.what);
-        let note = match rate.flow {
-            Flow::Read => "The fastest read of one core or program; more cores may reach more",
-            Flow::Both => "Bytes read and written of a copy; nothing here only reads",
-            Flow::Write => "Bytes written; nothing here reads",
-        };
-        origins += &origin("port", kind, &source, note);
-    }
-    _ = writeln!(text, "weight = {}", quantity(1.0, "weight", None));
-    origins += &origin(
-        "weight",
-        "derived",
-        "",
-        "The only engine here, to which others would be relative",
-    );
-    _ = writeln!(text, "\n[lanes.{engine}]\nengine = \"{engine}\"");
+    engine(board, kind, &mut text, &mut origins);
     let note = format!(
         "{}: {} and the other engines: this file tells of one engine's memory bandwidth only",
         board.name,
@@ -517,4 +497,39 @@ fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
         text: text + &origins,
         aside: false,
     }
+}
+
+/// The only engine that such a file tells of.
+fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String) {
+    let best = |flow: Flow| {
+        board
+            .rates
+            .iter()
+            .filter(|rate| rate.flow == flow)
+            .max_by(|a, b| a.gbps.total_cmp(&b.gbps))
+    };
+    // What reads nothing but memory measures the port; else the traffic of a copy bounds it.
+    let port = best(Flow::Read)
+        .or_else(|| best(Flow::Both))
+        .or_else(|| best(Flow::Write));
+    let engine = board.engine;
+    _ = writeln!(text, "\n[engines.{engine}]\nkind = \"{engine}\"");
+    if let Some(rate) = port {
+        _ = writeln!(text, "port_gbps = {}", quantity(rate.gbps, "port", None));
+        let source = format!("{} {}", rate.place, rate.what);
+        let note = match rate.flow {
+            Flow::Read => "The fastest read of one core or program; more cores may reach more",
+            Flow::Both => "Bytes read and written of a copy; nothing here only reads",
+            Flow::Write => "Bytes written; nothing here reads",
+        };
+        *origins += &origin("port", kind, &source, note);
+    }
+    _ = writeln!(text, "weight = {}", quantity(1.0, "weight", None));
+    *origins += &origin(
+        "weight",
+        "derived",
+        "",
+        "The only engine here, to which others would be relative",
+    );
+    _ = writeln!(text, "\n[lanes.{engine}]\nengine = \"{engine}\"");
 }

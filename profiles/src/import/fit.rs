@@ -109,8 +109,9 @@ fn solve(points: &[Point], used: &[usize]) -> Option<[f64; TERMS]> {
                 continue;
             }
             let factor = matrix[row][pivot] / matrix[pivot][pivot];
-            for column in pivot..=size {
-                matrix[row][column] -= factor * matrix[pivot][column];
+            let pivots = matrix[pivot];
+            for (value, above) in matrix[row].iter_mut().zip(pivots).skip(pivot) {
+                *value -= factor * above;
             }
         }
     }

@@ -23,7 +23,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
         };
         let architecture = header.text("general.architecture").unwrap_or_default();
         if architecture == "clip" {
-            towers.extend(tower(&header, &name, options, notes));
+            towers.push(tower(&header, &name, options, notes));
         } else {
             models.extend(language(&header, &name, &architecture, notes));
         }
@@ -132,7 +132,7 @@ fn language(header: &Header, file: &str, architecture: &str, notes: &mut Notes) 
 }
 
 /// What a projector tells of its vision tower.
-fn tower(header: &Header, file: &str, options: &Options, notes: &mut Notes) -> Option<Facts> {
+fn tower(header: &Header, file: &str, options: &Options, notes: &mut Notes) -> Facts {
     let number = |key: &str| {
         header
             .number(&format!("clip.vision.{key}"))
@@ -184,5 +184,5 @@ fn tower(header: &Header, file: &str, options: &Options, notes: &mut Notes) -> O
         None,
         format!("vision projector `{kind}`, {} tensors", header.tensors),
     );
-    Some(facts)
+    facts
 }

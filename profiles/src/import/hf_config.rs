@@ -74,7 +74,7 @@ impl<'a> Config<'a> {
 /// A whole number from 1 to 2^32 of a table.
 pub(super) fn count(table: &Value, key: &str) -> Option<f64> {
     let number = table.get(key)?.as_f64()?;
-    (number >= 1.0 && number <= 4_294_967_295.0 && number.fract() == 0.0).then_some(number)
+    ((1.0..=4_294_967_295.0).contains(&number) && number.fract() == 0.0).then_some(number)
 }
 
 fn facts(

@@ -5,20 +5,22 @@
 //! The first run of a session is its warm-up. A run whose nodes are missing (the profiler stops at a million
 //! events) is incomplete and is left out.
 
+mod event;
+mod lenient;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::DeserializeSeed;
 
 use super::Source;
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
 use super::stats::mean;
 use super::toml_text::number;
+use event::{Event, Events};
+use lenient::Lenient;
 
 /// Events at which the profiler stops.
 const EVENTS_MAX: u64 = 1_000_000;
@@ -29,14 +31,7 @@ const KEPT_MAX: usize = 4_000_000;
 pub fn read(source: Source, notes: &mut Notes) -> Vec<Row> {
     let Source { name, reader } = source;
     let line = Rc::new(Cell::new(1));
-    let mut input = Lenient {
-        inner: reader,
-        held: Vec::new(),
-        at: 0,
-        text: Text::Outside,
-        line: Rc::clone(&line),
-        dropped: Rc::default(),
-    };
+    let mut input = Lenient::new(reader, Rc::clone(&line));
     let dropped = Rc::clone(&input.dropped);
     let mut profile = Profile {
         line: Rc::clone(&line),
@@ -44,7 +39,7 @@ pub fn read(source: Source, notes: &mut Notes) -> Vec<Row> {
     };
     let result = {
         let mut json = serde_json::Deserializer::from_reader(&mut input);
-        Events(&mut profile)
+        Events(&mut |event| profile.event(&event))
             .deserialize(&mut json)
             .and_then(|()| json.end())
     };
@@ -104,7 +99,7 @@ struct Profile {
 }
 
 impl Profile {
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: &Event) {
         self.events += 1;
         let sound = event.ts.is_finite() && event.dur.is_finite() && event.dur >= 0.0;
         if !sound {
@@ -120,7 +115,7 @@ impl Profile {
             ("Node", name)
                 if !name.ends_with("_fence_before") && !name.ends_with("_fence_after") =>
             {
-                self.node(&event);
+                self.node(event);
             }
             _ => {}
         }
@@ -397,208 +392,4 @@ fn share(
         other => other,
     };
     Some(engine.to_owned())
-}
-
-/// An event of the profile, as far as it is of use.
-#[derive(Debug, Deserialize)]
-struct Event {
-    #[serde(default)]
-    cat: String,
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    ts: f64,
-    #[serde(default)]
-    dur: f64,
-    #[serde(default)]
-    tid: u64,
-    #[serde(default)]
-    args: Args,
-}
-
-/// Arguments of an event; whatever else stands in their place says nothing.
-#[derive(Debug, Default)]
-struct Args {
-    provider: Option<String>,
-}
-
-impl<'de> Deserialize<'de> for Args {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Args;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("arguments")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Args, A::Error> {
-                let mut args = Args::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    if key == "provider" {
-                        args.provider = match map.next_value()? {
-                            serde_json::Value::String(name) => Some(name),
-                            _ => None,
-                        };
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(args)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Args, A::Error> {
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Args::default())
-            }
-
-            fn visit_unit<E>(self) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-
-            fn visit_str<E>(self, _: &str) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
-}
-
-/// Takes every event of the array, or of `traceEvents` of an object.
-struct Events<'a>(&'a mut Profile);
-
-impl<'de> DeserializeSeed<'de> for Events<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Events<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of events")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(event) = list.next_element()? {
-            self.0.event(event);
-        }
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<String>()? {
-            if key == "traceEvents" {
-                map.next_value_seed(Events(&mut *self.0))?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Text {
-    Outside,
-    Inside,
-    Escaped,
-}
-
-/// Drops commas right before a closing bracket, as ONNX Runtime writes them for sequences of tensors, and counts
-/// lines.
-struct Lenient {
-    inner: Box<dyn BufRead>,
-    /// A comma with the blanks after it, until it is known what follows.
-    held: Vec<u8>,
-    at: usize,
-    text: Text,
-    line: Rc<Cell<u64>>,
-    dropped: Rc<Cell<u64>>,
-}
-
-impl Lenient {
-    fn byte(&mut self) -> io::Result<Option<u8>> {
-        let buffer = self.inner.fill_buf()?;
-        let Some(&byte) = buffer.first() else {
-            return Ok(None);
-        };
-        self.inner.consume(1);
-        if byte == b'\n' {
-            self.line.set(self.line.get() + 1);
-        }
-        Ok(Some(byte))
-    }
-
-    fn next(&mut self) -> io::Result<Option<u8>> {
-        if let Some(&byte) = self.held.get(self.at) {
-            self.at += 1;
-            return Ok(Some(byte));
-        }
-        let Some(byte) = self.byte()? else {
-            return Ok(None);
-        };
-        match (self.text, byte) {
-            (Text::Outside, b'"') => self.text = Text::Inside,
-            (Text::Inside, b'"') | (Text::Escaped, _) => {
-                self.text = if self.text == Text::Escaped {
-                    Text::Inside
-                } else {
-                    Text::Outside
-                };
-            }
-            (Text::Inside, b'\\') => self.text = Text::Escaped,
-            (Text::Outside, b',') => return self.comma(),
-            _ => {}
-        }
-        Ok(Some(byte))
-    }
-
-    /// What a comma turns into by what follows it.
-    fn comma(&mut self) -> io::Result<Option<u8>> {
-        self.held.clear();
-        self.at = 0;
-        loop {
-            match self.byte()? {
-                Some(blank) if blank.is_ascii_whitespace() => {
-                    // Blanks mean nothing, and there may be many.
-                    if self.held.is_empty() {
-                        self.held.push(b' ');
-                    }
-                }
-                Some(b',') => self.held.push(b','),
-                Some(close @ (b']' | b'}')) => {
-                    self.dropped.set(self.dropped.get() + 1);
-                    return Ok(Some(close));
-                }
-                Some(other) => {
-                    if other == b'"' {
-                        self.text = Text::Inside;
-                    }
-                    self.held.push(other);
-                    return Ok(Some(b','));
-                }
-                None => return Ok(Some(b',')),
-            }
-            if self.held.len() > 64 {
-                return Ok(Some(b','));
-            }
-        }
-    }
-}
-
-impl Read for Lenient {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // serde_json asks for single bytes; more are not needed.
-        match (buffer.first_mut(), self.next()?) {
-            (Some(place), Some(byte)) => {
-                *place = byte;
-                Ok(1)
-            }
-            _ => Ok(0),
-        }
-    }
 }

@@ -81,11 +81,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
 /// Line of a byte of the text, from 1.
 pub(crate) fn line_at(text: &str, byte: usize) -> u64 {
     let end = byte.min(text.len());
-    text.as_bytes()[..end]
-        .iter()
-        .filter(|&&byte| byte == b'\n')
-        .count() as u64
-        + 1
+    text.get(..end).unwrap_or(text).matches('\n').count() as u64 + 1
 }
 
 /// A finite number above zero.

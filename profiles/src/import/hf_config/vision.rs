@@ -31,7 +31,7 @@ fn side(value: &Value) -> Option<f64> {
         Value::Array(list) => list.first()?.as_f64()?,
         other => other.as_f64()?,
     };
-    (number >= 1.0 && number <= 65536.0).then_some(number)
+    (1.0..=65536.0).contains(&number).then_some(number)
 }
 
 impl Tower<'_> {

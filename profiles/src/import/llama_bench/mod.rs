@@ -41,7 +41,7 @@ pub(crate) fn test(name: &str) -> Option<Test> {
     };
     let count = |part: &str, word: &str| -> Option<u64> {
         let tokens = part.trim().strip_prefix(word)?.trim().parse().ok()?;
-        (tokens > 0 && tokens <= u64::from(u32::MAX)).then_some(tokens)
+        (tokens > 0 && u32::try_from(tokens).is_ok()).then_some(tokens)
     };
     if depth > u64::from(u32::MAX) {
         return None;
@@ -88,8 +88,6 @@ pub(crate) fn engine(backend: &str) -> Option<&'static str> {
         } else if is(&CPU) {
             // Runs beside any other back end.
             continue;
-        } else if part.is_empty() {
-            return None;
         } else {
             return None;
         };

@@ -75,7 +75,7 @@ impl Timings {
                 }
             };
             let mut identity = Identity::new();
-            context.into_identity(&mut identity);
+            context.put_into(&mut identity);
             identity.remove("section");
             let at = Place {
                 file: file.to_owned(),
@@ -181,17 +181,12 @@ impl Document<'_> {
     ) -> Option<Row> {
         let rate = rate.filter(|rate| rate.is_finite() && *rate > 0.0);
         let secs = rate.map(|rate| tokens(&test) as f64 / rate);
-        match secs.filter(|secs| (1e-9..=1e9).contains(secs)) {
-            Some(secs) => Some(plain(identity.clone(), test, secs, place.clone(), block)),
-            None => {
-                notes.skip(
-                    self.file,
-                    place.line,
-                    format!("`{test}` has no positive rate"),
-                );
-                None
-            }
-        }
+        let Some(secs) = secs.filter(|secs| (1e-9..=1e9).contains(secs)) else {
+            let text = format!("`{test}` has no positive rate");
+            notes.skip(self.file, place.line, text);
+            return None;
+        };
+        Some(plain(identity.clone(), test, secs, place.clone(), block))
     }
 
     /// `PocketPal`'s benchmark: one prompt and one generation length, many models and precisions.

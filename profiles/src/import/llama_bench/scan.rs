@@ -247,7 +247,7 @@ impl Scan<'_> {
             return;
         }
         if let Some((cells, closed)) = markdown::cells(line) {
-            self.cells(number, cells, closed, next);
+            self.cells(number, &cells, closed, next);
             return;
         }
         self.close();
@@ -273,10 +273,9 @@ impl Scan<'_> {
                 row.identity.insert("build".to_owned(), build.clone());
             }
             self.unbuilt = self.rows.len();
-            // Said again after the table that it came before.
-            if !(self.after_build && self.context.build.as_ref() == Some(&build))
-                && self.after_build
-            {
+            // A build that came before the table and is said again after it is used up; another is the next one's.
+            let again = self.context.build.as_ref() == Some(&build);
+            if self.after_build && !again {
                 self.context.build = Some(build);
             } else {
                 self.context.build = None;
@@ -288,12 +287,12 @@ impl Scan<'_> {
         self.after_build = true;
     }
 
-    fn cells(&mut self, number: u64, cells: Vec<String>, closed: bool, next: &str) {
-        if markdown::is_rule(&cells) {
+    fn cells(&mut self, number: u64, cells: &[String], closed: bool, next: &str) {
+        if markdown::is_rule(cells) {
             return;
         }
         let rule_next = markdown::cells(next).is_some_and(|(cells, _)| markdown::is_rule(&cells));
-        if rule_next || (self.open.is_none() && Table::is_header(&cells)) {
+        if rule_next || (self.open.is_none() && Table::is_header(cells)) {
             self.close();
             self.block += 1;
             match Table::new(cells, &self.context, number, self.block) {
@@ -308,27 +307,19 @@ impl Scan<'_> {
             }
             return;
         }
-        match &mut self.open {
-            Some(open) => {
-                if open.table.usable() {
-                    open.rows += 1;
-                    let new = open
-                        .table
-                        .row(self.file, number, &cells, closed, self.notes);
-                    self.rows.extend(new);
-                }
+        if let Some(open) = &mut self.open {
+            if open.table.usable() {
+                open.rows += 1;
+                let new = open.table.row(self.file, number, cells, closed, self.notes);
+                self.rows.extend(new);
             }
-            None => {
-                if !self.orphan_noted || self.rows.is_empty() {
-                    self.notes.skip(
-                        self.file,
-                        number,
-                        "a row without a header: what its columns mean is unknown",
-                    );
-                }
-                self.orphan_noted = true;
-            }
+            return;
         }
+        if !self.orphan_noted || self.rows.is_empty() {
+            let text = "a row without a header: what its columns mean is unknown";
+            self.notes.skip(self.file, number, text);
+        }
+        self.orphan_noted = true;
     }
 
     /// Ends the open table.

@@ -32,7 +32,7 @@ impl Context {
     }
 
     /// Puts it into an identity.
-    pub(super) fn into_identity(&self, identity: &mut Identity) {
+    pub(super) fn put_into(&self, identity: &mut Identity) {
         let pairs = [
             ("build", &self.build),
             ("soc", &self.device),
@@ -107,7 +107,7 @@ impl Table {
 
     /// The table under this header, or why it says nothing.
     pub(super) fn new(
-        cells: Vec<String>,
+        cells: &[String],
         context: &Context,
         line: u64,
         block: u64,
@@ -219,7 +219,7 @@ impl Table {
             if let Some(build) = build {
                 identity.insert("build".to_owned(), build.clone());
             }
-            self.context.into_identity(&mut identity);
+            self.context.put_into(&mut identity);
             match self.rate(&test, cell, &identity, weights, (file, line)) {
                 Ok(row) => rows.push(row),
                 Err(reason) if cell.is_empty() && !closed => {

@@ -77,7 +77,7 @@ fn json_within_a_log() {
     let done = plain(Kind::LlamaBench, &[("log.json", &text)]);
     assert_eq!(
         done.number("engines.cpu.stages.ingest.per_token_s"),
-        0.015625
+        0.015_625
     );
     assert_eq!(done.number("engines.cpu.stages.decode.per_token_s"), 0.2);
     assert!(done.file().contains("log.json line 4"), "{}", done.file());

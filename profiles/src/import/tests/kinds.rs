@@ -1,5 +1,7 @@
 //! One small file of each layout: what comes out of it, and the text that the fuzzer changes.
 
+use std::fmt::Write as _;
+
 use super::super::{Kind, NoteKind, Options};
 use super::{number, run, run_bytes};
 
@@ -150,9 +152,9 @@ pub(super) fn gguf(version: u32, big: bool) -> Vec<u8> {
         }
         fn count(&mut self, x: u64) {
             if self.1 == 1 {
-                self.u32(x as u32)
+                self.u32(x as u32);
             } else {
-                self.u64(x)
+                self.u64(x);
             }
         }
         fn text(&mut self, text: &str) {
@@ -473,12 +475,13 @@ fn a_long_trace_is_the_same_in_pieces() {
         String::from("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n");
     let mut expected = String::from("time_s,prompt_tokens,output_tokens\n");
     for row in 0..60_000 {
-        text += &format!(
-            "{},GPT-4,{},7,8,Conversation log of a length that makes several pieces\n",
+        _ = writeln!(
+            text,
+            "{},GPT-4,{},7,8,Conversation log of a length that makes several pieces",
             1000 + row,
             row % 1000 + 1
         );
-        expected += &format!("{row},{},7\n", row % 1000 + 1);
+        _ = writeln!(expected, "{row},{},7", row % 1000 + 1);
     }
     assert!(text.len() > 4 << 20, "several pieces");
     assert!(plain(Kind::Trace, "b.csv", &text).file() == expected);

@@ -162,15 +162,14 @@ impl Reader<'_> {
             Some(Value::Number(number)) => number.as_f64().and_then(whole),
             _ => None,
         };
-        match time {
-            Some(time) => self.videos.entry(video.to_owned()).or_default().push(time),
-            None => {
-                let shown =
-                    value.map_or_else(|| "missing".to_owned(), |value| short(&value.to_string()));
-                let text = format!("`{video}`: `{key}` is {shown}, no time such as 0:02:50");
-                self.notes.skip(self.file, line, text);
-            }
-        }
+        let Some(time) = time else {
+            let shown =
+                value.map_or_else(|| "missing".to_owned(), |value| short(&value.to_string()));
+            let text = format!("`{video}`: `{key}` is {shown}, no time such as 0:02:50");
+            self.notes.skip(self.file, line, text);
+            return;
+        };
+        self.videos.entry(video.to_owned()).or_default().push(time);
     }
 
     fn csv(&mut self) {
