@@ -80,8 +80,18 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
     }
 }
 
+/// So many cases, or as many as `PROPTEST_CASES` says for a long run.
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    ProptestConfig {
+        cases: asked.and_then(|count| count.parse().ok()).unwrap_or(400),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn changed_files_are_imported_or_refused(
