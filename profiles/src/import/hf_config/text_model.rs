@@ -68,7 +68,11 @@ fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
 impl Shape<'_> {
     /// The kind of each layer, and what is not certain.
     fn kinds(&self, config: &Config<'_>) -> Result<(Vec<Kind>, Option<String>), Fault> {
-        let window = count(self.table, "sliding_window");
+        // A window as long as the whole context is none.
+        let longest = count(self.table, "max_position_embeddings");
+        let window = count(self.table, "sliding_window")
+            .filter(|window| longest.is_none_or(|longest| *window < longest));
+        let listed = count(self.table, "sliding_window");
         if let Some(Value::Array(list)) = self.table.get("layer_types") {
             if list.len() != self.layers {
                 let text = format!(
@@ -83,7 +87,7 @@ impl Shape<'_> {
                 kinds.push(match name.as_str().unwrap_or("") {
                     "full_attention" | "attention" => Kind::Full,
                     "sliding_attention" | "chunked_attention" => {
-                        match window.or(count(self.table, "attention_chunk_size")) {
+                        match listed.or(count(self.table, "attention_chunk_size")) {
                             Some(_) => Kind::Window,
                             None => return Err((
                                 config.line("sliding_window"),

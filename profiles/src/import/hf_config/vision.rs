@@ -136,7 +136,7 @@ impl Tower<'_> {
 
     /// Bytes of the tower's weights at 16 bits, where its shape is stated.
     fn weights(&self) -> Option<Known> {
-        let hidden = self.first(&["hidden_size", "embed_dim"])?;
+        let hidden = self.first(&["embed_dim", "hidden_size"])?;
         let depth = self.first(&["depth", "num_hidden_layers"])?;
         let patch = self.first(&["patch_size", "spatial_patch_size"])?;
         let inner = self
@@ -151,11 +151,13 @@ impl Tower<'_> {
             == Some("silu");
         let mlp = if silu { 3.0 } else { 2.0 } * hidden * inner;
         let frames = self.get("temporal_patch_size").unwrap_or(1.0);
+        // Qwen2-VL's tower calls the language model's width `hidden_size`.
+        let out = self
+            .get("out_hidden_size")
+            .or_else(|| self.get("embed_dim").and_then(|_| self.get("hidden_size")));
         let mut total =
             depth * (4.0 * hidden * hidden + mlp) + 3.0 * patch * patch * frames * hidden;
-        if let (Some(merge), Some(out)) =
-            (self.get("spatial_merge_size"), self.get("out_hidden_size"))
-        {
+        if let (Some(merge), Some(out)) = (self.get("spatial_merge_size"), out) {
             let wide = hidden * merge * merge;
             total += wide * wide + wide * out;
         }

@@ -7,6 +7,7 @@
 mod other;
 mod record;
 mod scan;
+mod sweep;
 mod table;
 
 use super::note::Notes;

@@ -8,12 +8,21 @@ use super::super::row::Row;
 use super::super::text::{line_at, lines, short};
 use super::other::{self, Timings};
 use super::record::{self, Csv};
+use super::sweep::Sweep;
 use super::table::{Context, Table};
 
-/// A run of rows in one table.
+/// A table that rows may follow.
 struct Open {
-    table: Table,
+    table: Kind,
+    line: u64,
     rows: usize,
+}
+
+/// What its columns mean.
+enum Kind {
+    Tests(Table),
+    Sweep(Sweep),
+    Unusable,
 }
 
 /// All rows of a text.
@@ -295,24 +304,32 @@ impl Scan<'_> {
         if rule_next || (self.open.is_none() && Table::is_header(cells)) {
             self.close();
             self.block += 1;
-            match Table::new(cells, &self.context, number, self.block) {
-                Ok(table) => self.open = Some(Open { table, rows: 0 }),
-                Err(reason) => {
-                    self.notes.skip(self.file, number, reason);
-                    self.open = Some(Open {
-                        table: Table::unusable(number),
-                        rows: 1,
-                    });
-                }
-            }
+            let table = match Sweep::new(cells, &self.context, self.block) {
+                Some(sweep) => Kind::Sweep(sweep),
+                None => match Table::new(cells, &self.context, self.block) {
+                    Ok(table) => Kind::Tests(table),
+                    Err(reason) => {
+                        self.notes.skip(self.file, number, reason);
+                        Kind::Unusable
+                    }
+                },
+            };
+            let rows = usize::from(matches!(table, Kind::Unusable));
+            self.open = Some(Open {
+                table,
+                line: number,
+                rows,
+            });
             return;
         }
         if let Some(open) = &mut self.open {
-            if open.table.usable() {
-                open.rows += 1;
-                let new = open.table.row(self.file, number, cells, closed, self.notes);
-                self.rows.extend(new);
-            }
+            open.rows += 1;
+            let new = match &open.table {
+                Kind::Tests(table) => table.row(self.file, number, cells, closed, self.notes),
+                Kind::Sweep(sweep) => sweep.row(self.file, number, cells, self.notes),
+                Kind::Unusable => Vec::new(),
+            };
+            self.rows.extend(new);
             return;
         }
         if !self.orphan_noted || self.rows.is_empty() {
@@ -329,7 +346,7 @@ impl Scan<'_> {
                 self.notes.add(
                     NoteKind::Skipped,
                     self.file,
-                    Some(open.table.line),
+                    Some(open.line),
                     "no rows: the table ends after its header, so llama-bench stopped before its first result",
                 );
             }

@@ -94,8 +94,6 @@ enum Column {
 pub(super) struct Table {
     columns: Vec<Column>,
     context: Context,
-    /// Line of the header.
-    pub(super) line: u64,
     block: u64,
 }
 
@@ -106,12 +104,7 @@ impl Table {
     }
 
     /// The table under this header, or why it says nothing.
-    pub(super) fn new(
-        cells: &[String],
-        context: &Context,
-        line: u64,
-        block: u64,
-    ) -> Result<Self, String> {
+    pub(super) fn new(cells: &[String], context: &Context, block: u64) -> Result<Self, String> {
         let columns: Vec<Column> = cells.iter().map(|cell| column(cell)).collect();
         let has = |wanted: fn(&Column) -> bool| columns.iter().any(wanted);
         let missing = [
@@ -132,24 +125,8 @@ impl Table {
         Ok(Self {
             columns,
             context: context.clone(),
-            line,
             block,
         })
-    }
-
-    /// A table whose rows cannot be read.
-    pub(super) fn unusable(line: u64) -> Self {
-        Self {
-            columns: Vec::new(),
-            context: Context::default(),
-            line,
-            block: 0,
-        }
-    }
-
-    /// Whether its rows can be read.
-    pub(super) fn usable(&self) -> bool {
-        !self.columns.is_empty()
     }
 
     /// The measurements of a row: one a rate.

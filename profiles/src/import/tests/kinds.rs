@@ -40,6 +40,9 @@ const POCKET: &str = r#"{"version": "1.1", "device": "toy-phone", "soc": "Toy 68
     {"model_id": "toy-1.5b", "quant": "q2_k", "effective_backend": "cpu", "pp_avg": null, "tg_avg": null, "status": "failed"}
   ]}"#;
 
+const SWEEP: &str = "| PP | TG | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s |\n|---|---|---|---|---|---|---|\n\
+    | 512 | 128 | 0 | 2.000 | 256.00 | 8.000 | 16.00 |\n| 512 | 128 | 2048 | 4.000 | 128.00 | 10.000 | 12.80 |\n";
+
 const RKLLM: &str = "- collected based on the maximum CPU and NPU frequencies\n\n### RK3588\n\n\
     | Model | Model Size | Dtype | Seqlen | New_tokens | TTFT(ms) | Tokens/s | memory(MB) |\n| :-- | :-: | :-: | :-: | :-: | :-: | :-: | :-: |\n\
     | Toy | 0.5B | w8a8 | 128 | 64 | 256.00 | 32.00 | 669.56 |\n| | 2B | w8a8 | 128 | 64 | 512.00 | 16.00 | 2121.91 |\n\n### Multimodal\n\n\
@@ -98,7 +101,8 @@ pub(super) fn samples() -> Vec<(Kind, &'static str, String)> {
         "log line\n[\n{}\n]\n",
         JSONL.trim_end().replace('\n', ",\n")
     );
-    let list: [(Kind, &str, &str); 23] = [
+    let list: [(Kind, &str, &str); 24] = [
+        (Kind::LlamaBench, "sweep.md", SWEEP),
         (Kind::LlamaBench, "t.md", TABLE),
         (Kind::LlamaBench, "old.md", OLD_TABLE),
         (Kind::LlamaBench, "t.csv", CSV),
@@ -279,6 +283,31 @@ fn depths_become_a_context_slope_and_a_combined_row_is_predicted() {
     assert!((at(0.0) / 4.0 - 1.0).abs() < 1e-4 && (at(4096.0) / 8.0 - 1.0).abs() < 1e-4);
     done.says(NoteKind::Read, "the separate rows predict");
     assert!(done.file().contains("TOY(TM) 740"), "{}", done.file());
+}
+
+#[test]
+fn sweeps_have_the_context_before_each_row() {
+    let options = Options {
+        engine: Some("cpu".into()),
+        ..Options::default()
+    };
+    let done = run(Kind::LlamaBench, &options, &[("sweep.md", SWEEP)]);
+    let of = |key: &str| done.number(&format!("engines.cpu.stages.ingest.{key}"));
+    let at = |depth: f64| {
+        512.0 * of("per_token_s")
+            + of("per_token_context_s") * (512.0 * depth + 512.0 * 511.0 / 2.0)
+    };
+    assert!((at(0.0) / 2.0 - 1.0).abs() < 1e-4 && (at(2048.0) / 4.0 - 1.0).abs() < 1e-4);
+    assert!(
+        done.file().contains("measured_context = [512, 2688]"),
+        "{}",
+        done.file()
+    );
+    // Several sequences at once are the cost of no single one.
+    let batched = "| PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s |\n|-|-|-|-|-|-|-|-|\n| 128 | 128 | 1 | 256 | 1.0 | 128 | 4.0 | 32 |\n| 128 | 128 | 4 | 1024 | 3.0 | 170 | 8.0 | 64 |\n";
+    let done = run(Kind::LlamaBench, &options, &[("b.md", batched)]);
+    done.says(NoteKind::Skipped, "b.md:4: several sequences at once");
+    assert!((done.number("engines.cpu.stages.ingest.per_token_s") - 1.0 / 128.0).abs() < 1e-9);
 }
 
 #[test]
