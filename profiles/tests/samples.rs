@@ -49,7 +49,7 @@ fn files(folder: &Path, list: &mut Vec<PathBuf>) {
 
 fn kind(folder: &str) -> Option<Kind> {
     Some(match folder {
-        "llama-bench" => Kind::LlamaBench,
+        "llama-bench" | "apple" => Kind::LlamaBench,
         "rkllm" => Kind::Rkllm,
         "qaihub" => Kind::AiHub,
         "ort-profile" => Kind::OrtProfile,

@@ -3,7 +3,7 @@
 mod engine;
 mod repeats;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Row};
@@ -60,19 +60,25 @@ pub(crate) fn outputs(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> V
 
 /// A name for each file, without its ending: those of one SoC and model are told apart by what differs between them.
 fn names(written: &[(&[Group], Output)]) -> Vec<String> {
+    let mut alike: BTreeMap<&str, Vec<&[Group]>> = BTreeMap::new();
+    for (groups, output) in written {
+        alike.entry(&output.name).or_default().push(groups);
+    }
+    let differ: BTreeMap<&str, BTreeSet<String>> = alike
+        .iter()
+        .map(|(name, files)| (*name, varying(files.iter().copied().flatten())))
+        .collect();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
     let mut names: Vec<String> = Vec::new();
     for (groups, output) in written {
         let stem = output.name.trim_end_matches(".toml");
-        let alike = || {
-            written
-                .iter()
-                .filter(|(_, other)| other.name == output.name)
-        };
         let mut name = stem.to_owned();
-        if alike().count() > 1
-            && let Some(first) = groups.first()
+        let several = alike
+            .get(output.name.as_str())
+            .is_some_and(|files| files.len() > 1);
+        if let (true, Some(first), Some(keys)) =
+            (several, groups.first(), differ.get(output.name.as_str()))
         {
-            let keys = varying(alike().flat_map(|(groups, _)| groups.iter()));
             // The engine follows from its back end.
             let values = keys.iter().filter(|key| *key != "engine").map(|key| {
                 let value = first.identity.get(key).map_or("none", String::as_str);
@@ -83,8 +89,8 @@ fn names(written: &[(&[Group], Output)]) -> Vec<String> {
         }
         // Values may differ in nothing that a file name can show.
         let plain = name.clone();
-        let mut number = 2;
-        while names.contains(&name) {
+        let mut number = names.len() + 1;
+        while !taken.insert(name.clone()) {
             name = format!("{plain}-{number}");
             number += 1;
         }
@@ -95,9 +101,20 @@ fn names(written: &[(&[Group], Output)]) -> Vec<String> {
 
 /// Rows of equal identity together, repeats put together, conflicts out.
 fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: BTreeMap<Identity, (usize, Vec<Row>)> = BTreeMap::new();
     let mut left_out = 0;
+    let files: BTreeSet<&str> = rows.iter().map(|row| row.place.file.as_str()).collect();
+    let several = files.len() > 1;
     for mut row in rows {
+        // Two files that do not say on what, or with what, they were measured need not agree in it.
+        let board = options.soc.is_some() || row.identity.contains_key("soc");
+        let build = ["build", "version"]
+            .iter()
+            .any(|key| row.identity.contains_key(*key));
+        if several && !(board && build) {
+            let file = row.place.file.clone();
+            row.identity.insert("file".to_owned(), file);
+        }
         for key in &options.ignore {
             row.identity.remove(key);
         }
@@ -112,17 +129,18 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
             left_out += 1;
             continue;
         }
-        match groups
-            .iter_mut()
-            .find(|group| group.identity == row.identity)
-        {
-            Some(group) => group.rows.push(row),
-            None => groups.push(Group {
-                identity: row.identity.clone(),
-                rows: vec![row],
-            }),
-        }
+        let order = groups.len();
+        let (_, rows) = groups
+            .entry(row.identity.clone())
+            .or_insert((order, Vec::new()));
+        rows.push(row);
     }
+    let mut groups: Vec<(usize, Group)> = groups
+        .into_iter()
+        .map(|(identity, (order, rows))| (order, Group { identity, rows }))
+        .collect();
+    groups.sort_by_key(|(order, _)| *order);
+    let mut groups: Vec<Group> = groups.into_iter().map(|(_, group)| group).collect();
     if left_out > 0 {
         let text = format!("{left_out} rows that `--only` does not choose");
         notes.add(NoteKind::Skipped, "", None, text);
@@ -143,16 +161,17 @@ fn files(groups: Vec<Group>) -> Vec<Vec<Group>> {
         identity
     };
     let engine = |group: &Group| group.identity.get("engine").cloned();
-    let mut files: Vec<(Identity, Vec<Group>)> = Vec::new();
+    let mut index: BTreeMap<Identity, usize> = BTreeMap::new();
+    let mut files: Vec<Vec<Group>> = Vec::new();
     for group in groups {
-        let shared = shared(&group);
-        match files.iter_mut().find(|(known, _)| *known == shared) {
-            Some((_, groups)) => groups.push(group),
-            None => files.push((shared, vec![group])),
+        let at = *index.entry(shared(&group)).or_insert(files.len());
+        if at == files.len() {
+            files.push(Vec::new());
         }
+        files[at].push(group);
     }
     let mut result = Vec::new();
-    for (_, groups) in files {
+    for groups in files {
         let engines: BTreeSet<Option<String>> = groups.iter().map(engine).collect();
         if engines.len() == groups.len() {
             result.push(groups);

@@ -1,5 +1,7 @@
 //! Repeats of one measurement: put together where they follow each other, compared where they do not.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::super::note::{NoteKind, Notes};
 use super::super::row::{Row, Spread, Test};
 use super::super::stats::{cold, cv, mean, quantile, trend};
@@ -8,14 +10,15 @@ use super::super::toml_text::number;
 /// Puts repeats together, takes conflicts out, and cold starts and drifts apart.
 pub(super) fn settle(rows: Vec<Row>, notes: &mut Notes) -> Vec<Row> {
     let mut kept: Vec<(Row, usize)> = Vec::new();
-    let mut conflicts: Vec<Test> = Vec::new();
+    let mut index: BTreeMap<String, usize> = BTreeMap::new();
+    let mut conflicts: BTreeSet<String> = BTreeSet::new();
     let mut last: Option<(Test, u64)> = None;
     for row in rows {
         let key = (row.test.clone(), row.block);
         let adjacent = last.as_ref() == Some(&key);
         last = Some(key);
-        let Some((known, repeats)) = kept.iter_mut().find(|(known, _)| known.test == row.test)
-        else {
+        let at = *index.entry(row.test.to_string()).or_insert(kept.len());
+        let Some((known, repeats)) = kept.get_mut(at) else {
             kept.push((row, 1));
             continue;
         };
@@ -42,9 +45,9 @@ pub(super) fn settle(rows: Vec<Row>, notes: &mut Notes) -> Vec<Row> {
             Some(row.place.line),
             text,
         );
-        conflicts.push(row.test);
+        conflicts.insert(row.test.to_string());
     }
-    kept.retain(|(row, _)| !conflicts.contains(&row.test));
+    kept.retain(|(row, _)| !conflicts.contains(&row.test.to_string()));
     for (row, repeats) in &mut kept {
         describe(row, *repeats, notes);
     }

@@ -8,7 +8,7 @@ use super::super::row::Row;
 use super::super::text::{line_at, lines, short};
 use super::other::{self, Timings};
 use super::record::{self, Csv};
-use super::sweep::Sweep;
+use super::sweep::{Frontiers, Sweep};
 use super::table::{Context, Table};
 
 /// A table that rows may follow.
@@ -34,6 +34,7 @@ pub(super) fn rows(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         context: Context::default(),
         open: None,
         csv: None,
+        frontiers: None,
         timings: Timings::default(),
         block: 0,
         unbuilt: 0,
@@ -106,6 +107,7 @@ struct Scan<'a> {
     context: Context,
     open: Option<Open>,
     csv: Option<Csv>,
+    frontiers: Option<Frontiers>,
     timings: Timings,
     block: u64,
     /// Rows from here on have no build line yet.
@@ -248,6 +250,20 @@ impl Scan<'_> {
                 return;
             }
             self.csv = None;
+        }
+        if let Some(frontiers) = &self.frontiers {
+            if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
+                let new = frontiers.row(self.file, number, trimmed, self.notes);
+                self.rows.extend(new);
+                return;
+            }
+            self.frontiers = None;
+        }
+        if trimmed.starts_with("ctx_tokens,") {
+            self.close();
+            self.block += 1;
+            self.frontiers = Frontiers::new(trimmed, self.block);
+            return;
         }
         if record::is_header(trimmed) {
             self.close();

@@ -1,4 +1,5 @@
-//! Tables of `llama-batched-bench` and `llama-sweep-bench`: prompt and answer of one row, timed apart.
+//! Tables of `llama-batched-bench` and `llama-sweep-bench`, and the CSV of `ds4-bench`: prompt and answer of one row,
+//! timed apart.
 
 use super::super::note::Notes;
 use super::super::row::{Identity, Place, Row, Spread, Test};
@@ -113,6 +114,113 @@ impl Sweep {
                 line,
             },
             shown: format!("{secs} s"),
+            block: self.block,
+        });
+        rows.collect()
+    }
+}
+
+/// The CSV of `ds4-bench`: rates by context, of the tokens that fill it up and of an answer on top.
+#[derive(Clone, Debug)]
+pub(super) struct Frontiers {
+    names: Vec<String>,
+    block: u64,
+}
+
+impl Frontiers {
+    /// The table under this header, if it is one.
+    pub(super) fn new(header: &str, block: u64) -> Option<Self> {
+        let names: Vec<String> = header
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .collect();
+        let needed = [
+            "ctx_tokens",
+            "prefill_tokens",
+            "prefill_tps",
+            "gen_tokens",
+            "gen_tps",
+        ];
+        let there = needed
+            .iter()
+            .all(|name| names.iter().any(|known| known == name));
+        there.then_some(Self { names, block })
+    }
+
+    /// The two measurements of a line.
+    pub(super) fn row(&self, file: &str, line: u64, text: &str, notes: &mut Notes) -> Vec<Row> {
+        let cells: Vec<&str> = text.split(',').map(str::trim).collect();
+        if cells.len() != self.names.len() {
+            let text = format!(
+                "the row has {} cells, the header {}",
+                cells.len(),
+                self.names.len()
+            );
+            notes.skip(file, line, text);
+            return Vec::new();
+        }
+        let cell = |name: &str| {
+            let at = self.names.iter().position(|known| known == name);
+            at.map_or("", |at| cells[at])
+        };
+        let count = |name: &str| match cell(name).parse::<u32>() {
+            Ok(tokens) if tokens > 0 => Ok(u64::from(tokens)),
+            _ => Err(format!(
+                "`{name}` is `{}`, not a number of tokens",
+                short(cell(name))
+            )),
+        };
+        let read = || -> Result<[(Test, f64); 2], String> {
+            let (context, prompt, answer) = (
+                count("ctx_tokens")?,
+                count("prefill_tokens")?,
+                count("gen_tokens")?,
+            );
+            let depth = context
+                .checked_sub(prompt)
+                .ok_or("more tokens were prefilled than the context holds")?;
+            let prefill = prompt as f64 / positive(cell("prefill_tps"))?;
+            let decode = answer as f64 / positive(cell("gen_tps"))?;
+            let timed = [
+                (
+                    Test::Prefill {
+                        tokens: prompt,
+                        depth,
+                    },
+                    prefill,
+                ),
+                (
+                    Test::Decode {
+                        tokens: answer,
+                        depth: context,
+                    },
+                    decode,
+                ),
+            ];
+            if timed.iter().any(|(_, secs)| !(1e-9..=1e9).contains(secs)) {
+                return Err("a rate is out of all bounds".to_owned());
+            }
+            Ok(timed)
+        };
+        let timed = match read() {
+            Ok(timed) => timed,
+            Err(reason) => {
+                notes.skip(file, line, reason);
+                return Vec::new();
+            }
+        };
+        let rows = timed.into_iter().map(|(test, secs)| Row {
+            identity: Identity::new(),
+            test,
+            secs,
+            spread: Spread::Unknown,
+            cold_s: None,
+            weights_bytes: None,
+            place: Place {
+                file: file.to_owned(),
+                line,
+            },
+            shown: format!("{} s", super::super::toml_text::number(secs)),
             block: self.block,
         });
         rows.collect()

@@ -101,7 +101,9 @@ pub(super) fn samples() -> Vec<(Kind, &'static str, String)> {
         "log line\n[\n{}\n]\n",
         JSONL.trim_end().replace('\n', ",\n")
     );
-    let list: [(Kind, &str, &str); 24] = [
+    let csv = frontiers(8192);
+    let list: [(Kind, &str, &str); 25] = [
+        (Kind::LlamaBench, "ds4.csv", &csv),
         (Kind::LlamaBench, "sweep.md", SWEEP),
         (Kind::LlamaBench, "t.md", TABLE),
         (Kind::LlamaBench, "old.md", OLD_TABLE),
@@ -308,6 +310,73 @@ fn sweeps_have_the_context_before_each_row() {
     let done = run(Kind::LlamaBench, &options, &[("b.md", batched)]);
     done.says(NoteKind::Skipped, "b.md:4: several sequences at once");
     assert!((done.number("engines.cpu.stages.ingest.per_token_s") - 1.0 / 128.0).abs() < 1e-9);
+}
+
+/// A CSV of `ds4-bench` up to a context, made by a form.
+fn frontiers(most: u32) -> String {
+    let mut text =
+        String::from("ctx_tokens,prefill_tokens,prefill_tps,gen_tokens,gen_tps,kvcache_bytes\n");
+    for context in (2048..=most).step_by(2048) {
+        let depth = f64::from(context - 2048);
+        let prefill = 2048.0 * 0.002 + 2e-8 * (2048.0 * depth + 2048.0 * 2047.0 / 2.0);
+        let decode = 128.0 * 0.04 + 1e-7 * (128.0 * f64::from(context) + 128.0 * 127.0 / 2.0);
+        _ = writeln!(
+            text,
+            "{context},2048,{},128,{},1",
+            2048.0 / prefill,
+            128.0 / decode
+        );
+    }
+    text
+}
+
+#[test]
+fn long_contexts_follow_from_short_ones() {
+    let options = Options {
+        engine: Some("gpu".into()),
+        ..Options::default()
+    };
+    let done = run(Kind::LlamaBench, &options, &[("m.csv", &frontiers(8192))]);
+    let long = run(Kind::LlamaBench, &options, &[("m.csv", &frontiers(65536))]);
+    for path in [
+        "ingest.per_token_s",
+        "ingest.per_token_context_s",
+        "decode.per_token_s",
+        "decode.per_token_context_s",
+    ] {
+        let path = format!("engines.gpu.stages.{path}");
+        assert!(
+            (done.number(&path) / long.number(&path) - 1.0).abs() < 0.01,
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn files_that_name_no_board_are_not_put_together() {
+    let other = OLD_TABLE
+        .replace("pp 512", "pp 256")
+        .replace("tg 64", "tg 32");
+    let done = run(
+        Kind::LlamaBench,
+        &Options::default(),
+        &[("a.md", OLD_TABLE), ("b.md", &other)],
+    );
+    assert_eq!(done.files.len(), 2);
+    let ignore = Options {
+        ignore: vec!["file".into()],
+        ..Options::default()
+    };
+    assert_eq!(
+        run(
+            Kind::LlamaBench,
+            &ignore,
+            &[("a.md", OLD_TABLE), ("b.md", &other)]
+        )
+        .files
+        .len(),
+        1
+    );
 }
 
 #[test]
