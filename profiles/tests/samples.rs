@@ -129,3 +129,65 @@ fn every_sample_imports_or_is_refused_with_a_place() {
         list.len()
     );
 }
+
+/// A number of a stage on the only engine of a profile; 0 where it is not there.
+fn coefficient(text: &str, stage: &str, key: &str) -> f64 {
+    let table: toml::Table = text.parse().expect("it is TOML");
+    let engines = table
+        .get("engines")
+        .and_then(toml::Value::as_table)
+        .expect("it has engines");
+    let (_, engine) = engines.iter().next().expect("it has an engine");
+    let value = engine
+        .get("stages")
+        .and_then(|stages| stages.get(stage)?.get(key)?.get("value"));
+    value.map_or(0.0, |value| {
+        value
+            .as_float()
+            .unwrap_or_else(|| value.as_integer().unwrap_or(0) as f64)
+    })
+}
+
+/// Time of a stage by the profile of `lines`.
+fn time(lines: &[&str], stage: &str, tokens: f64, depth: f64) -> f64 {
+    let mut memory = Memory::default();
+    let sources = vec![Source::new("short", io::Cursor::new(lines.join("\n")))];
+    import(Kind::LlamaBench, sources, &Options::default(), &mut memory)
+        .expect("memory takes everything");
+    let (_, bytes) = memory.0.first().expect("the short rows make a profile");
+    let text = String::from_utf8(bytes.clone()).expect("it is text");
+    coefficient(&text, stage, "fixed_s")
+        + coefficient(&text, stage, "per_token_s") * tokens
+        + coefficient(&text, stage, "per_token_context_s")
+            * (tokens * depth + tokens * (tokens - 1.0) / 2.0)
+}
+
+#[test]
+fn long_contexts_are_predicted_from_short_rows_within_a_tenth() {
+    let Some(samples) = shared() else {
+        return;
+    };
+    // Prefill and decode by depth on an M2 Ultra: rows to 16 k, predicted at 64 k.
+    if let Ok(text) = fs::read_to_string(samples.join("apple/ds4_speed-bench_m2_ultra.csv")) {
+        let lines: Vec<&str> = text.trim_start_matches('\u{feff}').lines().collect();
+        let last: Vec<f64> = lines[32]
+            .split(',')
+            .map(|cell| cell.parse().expect("a number"))
+            .collect();
+        let short = &lines[..9];
+        for (stage, tokens, depth, rate) in [
+            ("ingest", last[1], last[0] - last[1], last[2]),
+            ("decode", last[3], last[0], last[4]),
+        ] {
+            let error = time(short, stage, tokens, depth) / (tokens / rate) - 1.0;
+            assert!(error.abs() < 0.1, "{stage} {error}");
+        }
+    }
+    // Prefill by size on an M4 Pro: to 16 k, predicted at 64 k.
+    if let Ok(text) = fs::read_to_string(samples.join("llama-bench/m4pro_qwen35-27b_build9010.csv"))
+    {
+        let lines: Vec<&str> = text.lines().collect();
+        let error = time(&lines[..4], "ingest", 65536.0, 0.0) / 972.347_175_941 - 1.0;
+        assert!(error.abs() < 0.1, "{error}");
+    }
+}
