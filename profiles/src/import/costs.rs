@@ -32,6 +32,9 @@ pub(crate) fn outputs(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> V
         }
         return Vec::new();
     }
+    if !one_each(&groups, options, notes) {
+        return Vec::new();
+    }
     let files = files(groups);
     let all = varying(files.iter().flatten());
     let mut written: Vec<(&[Group], Output)> = Vec::new();
@@ -56,6 +59,38 @@ pub(crate) fn outputs(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> V
         }
     }
     outputs
+}
+
+/// Whether a name that the user gave is of one thing: `--soc` for rows of two boards would hide which is which.
+fn one_each(groups: &[Group], options: &Options, notes: &mut Notes) -> bool {
+    let names = [
+        ("soc", &options.soc, &["soc"][..]),
+        ("model", &options.model, &["model", "quant"][..]),
+    ];
+    let mut fine = true;
+    for (option, given, keys) in names {
+        if given.is_none() {
+            continue;
+        }
+        for key in keys {
+            let values: BTreeSet<&str> = groups
+                .iter()
+                .filter_map(|group| group.identity.get(*key))
+                .map(String::as_str)
+                .collect();
+            if values.len() > 1 {
+                let shown: Vec<&str> = values.iter().copied().take(8).collect();
+                let text = format!(
+                    "`--{option}` names one, and the rows have {} of `{key}` ({}): choose one with `--only {key}=…`",
+                    values.len(),
+                    shown.join("; ")
+                );
+                notes.refuse("", None, text);
+                fine = false;
+            }
+        }
+    }
+    fine
 }
 
 /// A name for each file, without its ending: those of one SoC and model are told apart by what differs between them.

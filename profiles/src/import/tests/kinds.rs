@@ -353,6 +353,27 @@ fn long_contexts_follow_from_short_ones() {
 }
 
 #[test]
+fn a_name_is_of_one_thing() {
+    let named = |soc: Option<&str>, only: &[(&str, &str)]| Options {
+        soc: soc.map(str::to_owned),
+        only: only
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        ..Options::default()
+    };
+    let done = run(Kind::Rkllm, &named(Some("board"), &[]), &[("b.md", RKLLM)]);
+    assert!(done.files.is_empty());
+    done.says(NoteKind::Refused, "RK3576; RK3588");
+    let done = run(
+        Kind::Rkllm,
+        &named(Some("board"), &[("soc", "rk3576")]),
+        &[("b.md", RKLLM)],
+    );
+    assert!(done.file().contains("soc = \"board\""), "{}", done.file());
+}
+
+#[test]
 fn files_that_name_no_board_are_not_put_together() {
     let other = OLD_TABLE
         .replace("pp 512", "pp 256")
