@@ -1,5 +1,6 @@
 //! Hugging Face `config.json`, with a nested text model or without, and mllm's flat dialect (`visual_*`).
 
+mod defaults;
 mod text_model;
 mod vision;
 
@@ -29,6 +30,13 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
                 continue;
             }
         };
+        let mut value = value;
+        for (key, filled) in defaults::fill(&mut value) {
+            let text = format!(
+                "`{key}` is not stated: {filled}, what transformers takes for this `model_type`"
+            );
+            notes.add(NoteKind::Warning, &file, None, text);
+        }
         let config = Config {
             root: &value,
             text: &text,
@@ -59,16 +67,19 @@ impl<'a> Config<'a> {
 
     /// The table of the language model: nested, or the whole file.
     pub(super) fn language(&self) -> &'a Value {
-        let nested = ["text_config", "llm_config", "language_config"];
-        nested
+        let nested = NESTED
             .iter()
-            .find_map(|key| {
-                self.root
-                    .get(key)
-                    .filter(|value| value.get("num_hidden_layers").is_some())
-            })
-            .unwrap_or(self.root)
+            .find_map(|key| self.root.get(key).filter(|value| is_model(value)));
+        nested.unwrap_or(self.root)
     }
+}
+
+/// Where the language model's table may be.
+const NESTED: [&str; 3] = ["text_config", "llm_config", "language_config"];
+
+/// Whether a table is a language model's.
+fn is_model(table: &Value) -> bool {
+    table.get("num_hidden_layers").is_some()
 }
 
 /// A whole number from 1 to 2^32 of a table.

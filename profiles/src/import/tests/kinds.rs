@@ -568,6 +568,24 @@ fn hybrid_layers_and_a_tower_of_a_configuration() {
 }
 
 #[test]
+fn keys_that_a_configuration_leaves_out_are_the_library_s() {
+    let text = r#"{"model_type": "gemma3", "mm_tokens_per_image": 256, "torch_dtype": "bfloat16",
+        "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024},
+        "vision_config": {"hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "num_hidden_layers": 27, "patch_size": 14}}"#;
+    let done = plain(Kind::HfConfig, "gemma-3-4b/config.json", text);
+    done.says(NoteKind::Warning, "`num_key_value_heads` is not stated: 4");
+    // Every sixth of 34 layers: 5 x 2 x 4 heads x 256 x 2 bytes.
+    assert_eq!(done.number("kv_bytes_per_token"), 5.0 * 4096.0);
+    assert_eq!(done.number("kv_bytes_per_token.high"), 34.0 * 4096.0);
+    // 3.88e9 parameters of the language model.
+    assert!(
+        (done.number("weights_bytes") / 2.0 / 3.88e9 - 1.0).abs() < 0.01,
+        "{}",
+        done.file()
+    );
+}
+
+#[test]
 fn traces_keep_times_and_lengths() {
     assert_eq!(
         plain(Kind::Trace, "a.csv", AZURE).file(),
