@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::markdown::{cells, is_rule};
 use super::note::{NoteKind, Notes};
 use super::row::Place;
-use super::text::{self, leading_number, line_at, lines, slug};
+use super::text::{self, Lines, leading_number, lines, slug};
 use super::toml_text::{comment, number, origin, quantity, string};
 use super::{Options, Output, Source};
 
@@ -362,13 +362,14 @@ fn largest(
     notes: &mut Notes,
 ) -> BTreeMap<String, (f64, Rate)> {
     let mut largest: BTreeMap<String, (f64, Rate)> = BTreeMap::new();
+    let places = Lines::of(text);
     let mut after = 0;
     for item in list {
         let at = text[after..]
             .find("\"name\"")
             .map_or(after, |found| after + found);
         after = (at + 1).min(text.len());
-        let line = line_at(text, at);
+        let line = places.at(at);
         let get = |key: &str| {
             item.get(key)
                 .and_then(Value::as_f64)

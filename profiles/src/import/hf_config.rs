@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::model::{self, Facts, Known};
 use super::note::{NoteKind, Notes};
-use super::text::line_at;
+use super::text::Lines;
 use super::{Options, Output, Source, text};
 
 /// Model profiles of the files.
@@ -62,7 +62,7 @@ impl<'a> Config<'a> {
     pub(super) fn line(&self, key: &str) -> u64 {
         self.text
             .find(&format!("\"{key}\""))
-            .map_or(1, |at| line_at(self.text, at))
+            .map_or(1, |at| Lines::of(self.text).at(at))
     }
 
     /// The table of the language model: nested, or the whole file.

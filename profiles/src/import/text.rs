@@ -78,10 +78,21 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
     (1..).zip(text.lines())
 }
 
-/// Line of a byte of the text, from 1.
-pub(crate) fn line_at(text: &str, byte: usize) -> u64 {
-    let end = byte.min(text.len());
-    text.get(..end).unwrap_or(text).matches('\n').count() as u64 + 1
+/// Where the lines of a text begin, to find the line of a byte at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines(Vec<usize>);
+
+impl Lines {
+    /// The lines of `text`.
+    pub(crate) fn of(text: &str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self(ends.map(|(at, _)| at).collect())
+    }
+
+    /// Line of a byte, from 1.
+    pub(crate) fn at(&self, byte: usize) -> u64 {
+        self.0.partition_point(|end| *end < byte) as u64 + 1
+    }
 }
 
 /// A finite number above zero.

@@ -116,6 +116,8 @@ struct Convert<'a> {
     header: String,
     first: Option<String>,
     piece: String,
+    /// Whether a quote of CSV is open at its end.
+    quoted: bool,
     /// Line of the piece's first row, and of the next one.
     piece_line: u64,
     line: u64,
@@ -133,6 +135,7 @@ impl<'a> Convert<'a> {
             header: String::new(),
             first: None,
             piece: String::new(),
+            quoted: false,
             piece_line: 1,
             line: 0,
             last: None,
@@ -195,11 +198,12 @@ impl<'a> Convert<'a> {
                 self.piece_line = self.line;
             }
             self.piece.push_str(text);
-            if self.first.is_none() && !text.trim().is_empty() && !open_quote(text) {
-                self.first = Some(text.to_owned());
+            self.quoted ^= open_quote(text) && is_json == Some(false);
+            if self.first.is_none() && !text.trim().is_empty() && !self.quoted {
+                self.first = Some(self.piece.clone());
             }
             // A quoted cell may hold line ends: a piece ends where no quote is open.
-            if self.piece.len() >= PIECE && !open_quote(&self.piece) {
+            if self.piece.len() >= PIECE && !self.quoted {
                 if !self.convert(writer)? {
                     return Ok(false);
                 }
@@ -322,10 +326,9 @@ impl<'a> Convert<'a> {
     }
 }
 
-/// Whether a quote of CSV is open at the end. JSON Lines have none that matters: a line is whole.
-fn open_quote(text: &str) -> bool {
-    !text.trim_start().starts_with('{')
-        && text.bytes().filter(|&byte| byte == b'"').count() % 2 == 1
+/// Whether a line opens a quote of CSV without closing it, or closes one.
+fn open_quote(line: &str) -> bool {
+    line.bytes().filter(|&byte| byte == b'"').count() % 2 == 1
 }
 
 /// Nanoseconds as seconds, exactly.

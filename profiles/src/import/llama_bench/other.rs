@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::note::Notes;
 use super::super::row::{Identity, Place, Row, Spread, Test};
-use super::super::text::{leading_number, line_at};
+use super::super::text::{Lines, leading_number};
 use super::table::Context;
 use super::{engine, test, tokens};
 
@@ -104,7 +104,11 @@ fn plain(identity: Identity, test: Test, secs: f64, place: Place, block: u64) ->
 
 /// Rows of a JSON document.
 pub(super) fn document(file: &str, text: &str, value: &Value, notes: &mut Notes) -> Vec<Row> {
-    let reader = Document { file, text };
+    let reader = Document {
+        file,
+        text,
+        places: Lines::of(text),
+    };
     match (value.get("runs"), value.get("results")) {
         (Some(Value::Array(runs)), _) => reader.pocketpal(value, runs, notes),
         (Some(Value::Object(runs)), _) => {
@@ -135,6 +139,7 @@ pub(super) fn document(file: &str, text: &str, value: &Value, notes: &mut Notes)
 struct Document<'a> {
     file: &'a str,
     text: &'a str,
+    places: Lines,
 }
 
 impl Document<'_> {
@@ -144,7 +149,7 @@ impl Document<'_> {
         let at = from.find(needle).map_or(after, |found| after + found);
         let place = Place {
             file: self.file.to_owned(),
-            line: line_at(self.text, at),
+            line: self.places.at(at),
         };
         (place, at)
     }

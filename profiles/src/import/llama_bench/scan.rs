@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::markdown;
 use super::super::note::{NoteKind, Notes};
 use super::super::row::Row;
-use super::super::text::{line_at, lines, short};
+use super::super::text::{Lines, lines, short};
 use super::other::{self, Timings};
 use super::record::{self, Csv};
 use super::sweep::{Frontiers, Sweep};
@@ -29,6 +29,7 @@ enum Kind {
 pub(super) fn rows(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
     let mut scan = Scan {
         file,
+        places: Lines::of(text),
         notes,
         rows: Vec::new(),
         context: Context::default(),
@@ -102,6 +103,7 @@ pub(super) fn rows(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
 
 struct Scan<'a> {
     file: &'a str,
+    places: Lines,
     notes: &'a mut Notes,
     rows: Vec<Row>,
     context: Context,
@@ -170,7 +172,7 @@ impl Scan<'_> {
             let rest = &text[at..];
             at += rest.len() - rest.trim_start().len();
             let rest = &text[at..];
-            let line = line_at(text, at);
+            let line = self.places.at(at);
             if rest.starts_with(']') {
                 if count == 0 {
                     self.notes.skip(self.file, line, "the JSON array is empty");
@@ -227,13 +229,18 @@ impl Scan<'_> {
                         format!("the object that starts here {why}"),
                     );
                     // The next object, if any, starts a line.
-                    match text[at + 1..]
-                        .find("\n  {")
-                        .or_else(|| text[at + 1..].find("\n{"))
-                    {
-                        Some(next) => at += 1 + next,
-                        None => return text.len(),
+                    let mut next = at;
+                    loop {
+                        let Some(end) = text[next..].find('\n') else {
+                            return text.len();
+                        };
+                        next += end + 1;
+                        let line = &text[next..];
+                        if line.trim_start_matches(' ').starts_with('{') {
+                            break;
+                        }
                     }
+                    at = next;
                 }
             }
         }

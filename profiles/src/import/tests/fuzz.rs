@@ -160,3 +160,50 @@ fn deep_nesting_is_refused() {
         assert!(done.files.is_empty(), "{kind:?}");
     }
 }
+
+/// Each of these took minutes where something was looked for again from the start.
+#[test]
+fn large_odd_files_end_soon() {
+    let many = |unit: &str, count: usize| unit.repeat(count);
+    let cases = [
+        (
+            Kind::LlamaBench,
+            format!("[\n{}", many("{\"n_prompt\": 1,\n", 60_000)),
+        ),
+        (
+            Kind::Trace,
+            format!(
+                "arrived_at,num_prefill_tokens,num_decode_tokens\n\"{}",
+                many("1,2,3\n", 300_000)
+            ),
+        ),
+        (Kind::LlamaBench, many("| test | t/s |\n|-|-|\n\n", 20_000)),
+        (Kind::AiHub, many("- ", 100_000)),
+        (Kind::HfConfig, many("x", 4_000_000)),
+    ];
+    for (kind, text) in cases {
+        let done = run_bytes(kind, &Options::default(), &[("x", text.as_bytes())], true);
+        assert!(done.files.is_empty(), "{kind:?}");
+    }
+}
+
+#[test]
+fn quoted_cells_may_hold_line_ends() {
+    let mut text = String::from("time_s,note,prompt_tokens\n");
+    let mut expected = String::from("time_s,prompt_tokens\n");
+    for row in 0..60_000 {
+        _ = writeln!(text, "{row},\"two\nlines of a cell, quoted\",7");
+        _ = writeln!(expected, "{row},7");
+    }
+    let done = run_bytes(
+        Kind::Trace,
+        &Options::default(),
+        &[("x.csv", text.as_bytes())],
+        true,
+    );
+    assert!(
+        done.files.len() == 1 && done.files[0].1 == expected,
+        "{}",
+        done.said()
+    );
+}

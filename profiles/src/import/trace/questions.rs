@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::note::{NoteKind, Notes};
-use super::super::text::{self, line_at, short, slug};
+use super::super::text::{self, Lines, short, slug};
 use super::super::{Options, Output, Source};
 use super::seconds;
 
@@ -35,6 +35,7 @@ pub(super) fn import(
     let mut reader = Reader {
         file: &file,
         text: &text,
+        places: Lines::of(&text),
         notes,
         videos: Videos::new(),
         after: 0,
@@ -95,6 +96,7 @@ pub(super) fn import(
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
+    places: Lines,
     notes: &'a mut Notes,
     videos: Videos,
     after: usize,
@@ -107,7 +109,7 @@ impl Reader<'_> {
         if let Some(found) = self.text[self.after..].find(&needle) {
             self.after += found + needle.len();
         }
-        line_at(self.text, self.after)
+        self.places.at(self.after)
     }
 
     fn entry(&mut self, entry: &Value) {
@@ -121,7 +123,7 @@ impl Reader<'_> {
             return;
         }
         let Some(video) = name("video") else {
-            let line = line_at(self.text, self.after);
+            let line = self.places.at(self.after);
             self.notes.skip(
                 self.file,
                 line,
