@@ -17,6 +17,9 @@ use repeats::settle;
 /// several engines.
 const OF_ENGINE: [&str; 4] = ["engine", "backend", "threads", "ngl"];
 
+/// Times that a measurement may have, s: from a nanosecond to ten days.
+const SECONDS: std::ops::RangeInclusive<f64> = 1e-9..=1e6;
+
 /// The rows of one engine of one thing, by test.
 struct Group {
     identity: Identity,
@@ -141,6 +144,12 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
     let files: BTreeSet<&str> = rows.iter().map(|row| row.place.file.as_str()).collect();
     let several = files.len() > 1;
     for mut row in rows {
+        let cold = row.cold_s.unwrap_or(row.secs);
+        if !(SECONDS.contains(&row.secs) && SECONDS.contains(&cold)) {
+            let text = format!("`{}`: {:e} s is out of all bounds", row.test, row.secs);
+            notes.skip(&row.place.file, row.place.line, text);
+            continue;
+        }
         // Two files that do not say on what, or with what, they were measured need not agree in it.
         let board = options.soc.is_some() || row.identity.contains_key("soc");
         let build = ["build", "version"]
@@ -195,7 +204,7 @@ fn files(groups: Vec<Group>) -> Vec<Vec<Group>> {
         identity.retain(|key, _| !OF_ENGINE.contains(&key.as_str()));
         identity
     };
-    let engine = |group: &Group| group.identity.get("engine").cloned();
+    let engine = |group: &Group| engine::name(&group.identity);
     let mut index: BTreeMap<Identity, usize> = BTreeMap::new();
     let mut files: Vec<Vec<Group>> = Vec::new();
     for group in groups {
@@ -207,7 +216,7 @@ fn files(groups: Vec<Group>) -> Vec<Vec<Group>> {
     }
     let mut result = Vec::new();
     for groups in files {
-        let engines: BTreeSet<Option<String>> = groups.iter().map(engine).collect();
+        let engines: BTreeSet<String> = groups.iter().map(engine).collect();
         if engines.len() == groups.len() {
             result.push(groups);
         } else {

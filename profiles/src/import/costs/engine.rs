@@ -40,12 +40,8 @@ impl<'a> Engine<'a> {
             }
             Some(row)
         });
-        let name = group
-            .identity
-            .get("engine")
-            .map_or("engine", String::as_str);
         Self {
-            name: slug(name).replace('.', "_"),
+            name: name(&group.identity),
             rows: rows.collect(),
             identity: &group.identity,
             options,
@@ -344,31 +340,30 @@ impl<'a> Engine<'a> {
     }
 
     fn runs(&mut self) {
+        let is_run = |row: &&Row| matches!(row.test, Test::Run(_));
+        let one = self.rows.iter().filter(is_run).count() == 1;
         for row in self.rows.clone() {
             let Test::Run(name) = &row.test else {
                 continue;
             };
-            let one = self
-                .rows
-                .iter()
-                .filter(|row| matches!(row.test, Test::Run(_)))
-                .count()
-                == 1;
-            let stage = match &self.options.stage {
-                Some(stage) if one => stage.clone(),
-                _ => slug(name).replace(['-', '.'], "_"),
-            };
-            let key = format!("{}_{}", self.name, slug(&stage).replace(['-', '.'], "_"));
+            let given = self.options.stage.as_ref().filter(|_| one);
+            let plain = key(given.unwrap_or(name));
+            let table = |stage: &str| format!("\n[engines.{}.stages.{stage}]\n", self.name);
+            let mut stage = plain.clone();
+            let mut number = 2;
+            // Names may differ in nothing that a key can show.
+            while self.body.contains(&table(&stage)) {
+                stage = format!("{plain}_{number}");
+                number += 1;
+            }
+            let head = table(&stage);
+            let key = format!("{}-run-{stage}", self.name);
             let rows = [&row];
             let interval = Self::drift(&rows);
             let text = format!("fixed_s = {}\n", quantity(row.secs, &key, interval))
-                + &self.spread(&rows, &format!("{key}_spread"));
-            _ = write!(
-                self.body,
-                "\n[engines.{}.stages.{}]\n{text}",
-                self.name,
-                slug(&stage).replace(['.', '-'], "_")
-            );
+                + &self.spread(&rows, &format!("{key}-spread"));
+            self.body += &head;
+            self.body += &text;
             self.origin(&key, false, &rows, "Wall time of one inference");
         }
     }
@@ -520,6 +515,16 @@ fn covering(points: &[Point], form: &[f64; TERMS]) -> Option<(f64, f64)> {
     let ratios = || points.iter().map(|point| point.secs / point.at(form));
     let (low, high) = (ratios().fold(1.0, f64::min), ratios().fold(1.0, f64::max));
     (high - low > 0.001).then_some((low, high))
+}
+
+/// The name of the engine that an identity is of.
+pub(super) fn name(identity: &Identity) -> String {
+    key(identity.get("engine").map_or("engine", String::as_str))
+}
+
+/// A name as a key of a table.
+fn key(name: &str) -> String {
+    slug(name).replace(['.', '-'], "_")
 }
 
 /// `A3B` and the like: active parameters of a mixture of experts.

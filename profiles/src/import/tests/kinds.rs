@@ -374,6 +374,28 @@ fn a_name_is_of_one_thing() {
 }
 
 #[test]
+fn names_that_make_the_same_key_stay_apart() {
+    let other = SQL.replacen("'CPU'", "'CPU+'", 1);
+    let done = plain(Kind::LlamaBench, "t.sql", &other);
+    assert!(!done.files.is_empty());
+    let text = HUB.replace("      ToyEncoder:", "      Toy.Encoder:\n        performance_metrics:\n          Toy QRD:\n            tflite:\n              inference_time_milliseconds: 10.5\n              primary_compute_unit: NPU\n              tool_versions:\n                qairt: 2.42.0\n      Toy-Encoder:");
+    let done = plain(Kind::AiHub, "toy.perf.yaml", &text);
+    let (_, text) = done
+        .files
+        .iter()
+        .find(|(_, text)| text.contains("quant = float"))
+        .expect("it is there");
+    assert_eq!(
+        number(text, "engines.npu.stages.toy_encoder.fixed_s"),
+        0.0105
+    );
+    assert_eq!(
+        number(text, "engines.npu.stages.toy_encoder_2.fixed_s"),
+        0.0205
+    );
+}
+
+#[test]
 fn files_that_name_no_board_are_not_put_together() {
     let other = OLD_TABLE
         .replace("pp 512", "pp 256")
