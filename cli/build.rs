@@ -36,18 +36,22 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&out).join("profiles.rs"), text)
 }
 
-/// TOML files below `folder`.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    println!("cargo::rerun-if-changed={}", folder.display());
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "toml")
-        {
-            files.push(path);
+/// `<folder>/<file>.toml` below the root: the profiles, and nothing of the crate that lies beside them.
+fn collect(root: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(root)? {
+        let folder = entry?.path();
+        if !folder.is_dir() {
+            continue;
+        }
+        println!("cargo::rerun-if-changed={}", folder.display());
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+            {
+                files.push(path);
+            }
         }
     }
     Ok(())

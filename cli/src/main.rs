@@ -7,6 +7,7 @@ mod compare;
 mod explain;
 mod failure;
 mod fit;
+mod import;
 mod library;
 mod options;
 mod output;
@@ -50,6 +51,7 @@ enum Command {
     Run(run::Arguments),
     Compare(compare::Arguments),
     Check(check::Arguments),
+    Import(import::Arguments),
     Schema(schema::Arguments),
     Replay(replay::Arguments),
     Report(report::Arguments),
@@ -85,6 +87,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Run(arguments) => run::main(arguments),
         Command::Compare(arguments) => compare::main(arguments),
         Command::Check(arguments) => check::main(arguments),
+        Command::Import(arguments) => import::main(arguments),
         Command::Schema(arguments) => schema::main(arguments),
         Command::Replay(arguments) => replay::main(arguments),
         Command::Report(arguments) => report::main(arguments),

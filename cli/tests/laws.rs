@@ -1,6 +1,7 @@
 //! What holds whatever the numbers are.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -293,7 +294,10 @@ fn every_built_in_profile_is_in_order() {
     let mut files = Vec::new();
     for folder in fs::read_dir(root).expect("there are profiles").flatten() {
         for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            files.push(file.path().to_string_lossy().into_owned());
+            // The crate's code lies beside the profiles.
+            if file.path().extension().is_some_and(|end| end == "toml") {
+                files.push(file.path().to_string_lossy().into_owned());
+            }
         }
     }
     let mut arguments = vec!["check"];
@@ -427,4 +431,44 @@ fn what_is_not_random_runs_once_and_says_so() {
         assert!(text.contains("`--seed` has no effect"), "{text}");
         assert!(text.contains("1 replication is enough"), "{text}");
     }
+}
+
+#[test]
+fn imports_come_from_standard_input_and_are_accepted_by_check() {
+    let file = folder("import").join("costs.toml");
+    let path = file.to_string_lossy().into_owned();
+    let post = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/import.in/post.md");
+    let text = fs::read(&post).expect("the file is there");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+        .args([
+            "import",
+            "llama-bench",
+            "-",
+            "--only",
+            "threads=4",
+            "--out",
+            &path,
+        ])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(&text).expect("it is read");
+    drop(stdin);
+    assert!(child.wait().expect("it ends").success());
+    assert!(stdout(&["check", &path]).contains("ok, costs"));
+    // What is there is not written over.
+    let post = post.to_string_lossy();
+    let again = crossinfer(&[
+        "import",
+        "llama-bench",
+        &post,
+        "--only",
+        "threads=4",
+        "--out",
+        &path,
+    ]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("--force"));
 }

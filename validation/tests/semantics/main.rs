@@ -2,6 +2,7 @@
 //!
 //! Every file says which line to break to see its tests fail.
 
+mod cases;
 mod failures;
 mod memory;
 mod metrics;

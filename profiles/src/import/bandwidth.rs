@@ -1,0 +1,536 @@
+//! Memory bandwidth as benchmarks print it: sbc-bench (reports and its list of boards), tinymembench, STREAM, and
+//! JSON of rates by buffer size.
+//!
+//! What a program copies it reads and writes: `memcpy` at 8 GB/s is 16 GB/s of traffic. STREAM's own rates count
+//! both. A rate of one core bounds the chip's bandwidth from below.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::markdown::{cells, is_rule};
+use super::note::{NoteKind, Notes};
+use super::row::Place;
+use super::text::{self, Lines, leading_number, lines, slug};
+use super::toml_text::{comment, number, origin, quantity, string};
+use super::{Options, Output, Source};
+
+/// What moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Flow {
+    Read,
+    Write,
+    Both,
+}
+
+/// A rate.
+#[derive(Clone, Debug)]
+struct Rate {
+    flow: Flow,
+    /// Traffic, GB/s.
+    gbps: f64,
+    /// How it was measured.
+    what: String,
+    place: Place,
+}
+
+/// A board and its rates.
+#[derive(Clone, Debug, Default)]
+struct Board {
+    name: String,
+    file: String,
+    chip: Option<String>,
+    about: Vec<String>,
+    cores: u64,
+    engine: &'static str,
+    rates: Vec<Rate>,
+}
+
+/// SoC profiles, as far as bandwidth goes.
+pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes) -> Vec<Output> {
+    let mut boards = Vec::new();
+    for source in sources {
+        let file = source.name.clone();
+        let Some(text) = text::whole(source, notes) else {
+            continue;
+        };
+        let found = read(&file, &text, notes);
+        if found.is_empty() {
+            notes.refuse(&file, Some(1), "no memory bandwidth here: neither sbc-bench, tinymembench, STREAM nor a list of rates by buffer size");
+        }
+        boards.extend(found);
+    }
+    let chosen = |board: &Board| {
+        options.only.iter().all(|(key, value)| match key.as_str() {
+            "board" => board.name.eq_ignore_ascii_case(value),
+            "soc" => board
+                .chip
+                .as_ref()
+                .is_some_and(|chip| chip.eq_ignore_ascii_case(value)),
+            _ => false,
+        })
+    };
+    let mut outputs: Vec<Output> = Vec::new();
+    for board in boards.iter().filter(|board| chosen(board)) {
+        let mut output = output(board, options, notes);
+        let stem = output.name.clone();
+        let mut number = 2;
+        // Boards of one chip are different things.
+        while outputs.iter().any(|other| other.name == output.name) {
+            output.name = stem.replace("/soc.toml", &format!("-{number}/soc.toml"));
+            number += 1;
+        }
+        outputs.push(output);
+    }
+    if outputs.is_empty() && !boards.is_empty() {
+        notes.refuse(
+            "",
+            None,
+            "no board that `--only` chooses (`board=NAME`, `soc=NAME`)",
+        );
+    }
+    outputs
+}
+
+fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
+    if text.trim_start().starts_with(['{', '[']) {
+        return json(file, text, notes);
+    }
+    let mut board = Board {
+        file: file.to_owned(),
+        engine: "cpu",
+        ..Board::default()
+    };
+    let mut boards = Vec::new();
+    let mut columns: Option<Vec<String>> = None;
+    let mut topology = false;
+    for (line, text) in lines(text) {
+        if let Some((cells, _)) = cells(text) {
+            if is_rule(&cells) {
+                continue;
+            }
+            match &columns {
+                Some(columns) => boards.extend(listed(file, line, columns, &cells, notes)),
+                None => columns = Some(cells.iter().map(|cell| cell.to_lowercase()).collect()),
+            }
+            continue;
+        }
+        columns = None;
+        let trimmed = text.trim().trim_start_matches("* ");
+        if let Some(title) = text.strip_prefix("# ")
+            && board.name.is_empty()
+        {
+            title.trim().clone_into(&mut board.name);
+        }
+        if trimmed.starts_with("Tested with sbc-bench") {
+            let about = trimmed.split(". Full info").next().unwrap_or(trimmed);
+            board.about.push(about.to_owned());
+        }
+        if trimmed.starts_with("Kernel ") && trimmed.contains("CONFIG_HZ") {
+            board.about.push(trimmed.to_owned());
+        }
+        if trimmed.contains(", Kernel:") && board.chip.is_none() {
+            board.chip = trimmed
+                .split(", Kernel:")
+                .next()
+                .map(|chip| chip.trim().to_owned());
+        }
+        // Lines of `CPU cluster policy speed speed type`.
+        if trimmed.starts_with("CPU ") && trimmed.contains("policy") {
+            topology = true;
+        } else if topology {
+            let mut words = trimmed.split_whitespace();
+            let numbered = words
+                .next()
+                .is_some_and(|word| word.parse::<u64>() == Ok(board.cores));
+            if numbered {
+                board.cores += 1;
+            } else {
+                topology = false;
+            }
+        }
+        board.rates.extend(rates(file, line, trimmed));
+        board.rates.extend(stream(file, line, trimmed));
+    }
+    if !board.rates.is_empty() {
+        if board.name.is_empty() {
+            slug(file.rsplit(['/', '\\']).next().unwrap_or(file)).clone_into(&mut board.name);
+        }
+        let text = format!("{}: {} rates", board.name, board.rates.len());
+        notes.add(NoteKind::Read, file, None, text);
+        boards.push(board);
+    }
+    boards
+}
+
+/// `memcpy: 8409.7 MB/s, memchr: 20612.2 MB/s, memset: …`, by core; and `standard memcpy : 1957.0 MB/s`.
+fn rates(file: &str, line: u64, text: &str) -> Vec<Rate> {
+    const NAMES: [(&str, Flow, f64); 3] = [
+        ("memcpy", Flow::Both, 2.0),
+        ("memchr", Flow::Read, 1.0),
+        ("memset", Flow::Write, 1.0),
+    ];
+    let mut found = Vec::new();
+    if !text.contains("MB/s") {
+        return found;
+    }
+    let core = text
+        .split(':')
+        .next()
+        .filter(|core| core.starts_with("cpu"))
+        .unwrap_or("")
+        .trim();
+    for (name, flow, factor) in NAMES {
+        let Some((_, rest)) = text.split_once(name) else {
+            continue;
+        };
+        let Some(rest) = rest.trim_start().strip_prefix(':') else {
+            continue;
+        };
+        if let Some((rate, unit)) = leading_number(rest)
+            && unit.starts_with("MB/s")
+            && rate > 0.0
+        {
+            found.push(Rate {
+                flow,
+                gbps: rate * factor * 1e-3,
+                what: format!("{name} {rate} MB/s {core}").trim_end().to_owned(),
+                place: Place {
+                    file: file.to_owned(),
+                    line,
+                },
+            });
+        }
+    }
+    found
+}
+
+/// `Triad:  12345.6  0.01 0.01 0.01` of STREAM, MB/s.
+fn stream(file: &str, line: u64, text: &str) -> Option<Rate> {
+    let (name, rest) = text.split_once(':')?;
+    if !["Copy", "Scale", "Add", "Triad"].contains(&name) {
+        return None;
+    }
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    // The rate and three times.
+    let [rate, _, _, _] = words.as_slice() else {
+        return None;
+    };
+    let rate: f64 = rate
+        .parse()
+        .ok()
+        .filter(|rate: &f64| rate.is_finite() && *rate > 0.0)?;
+    Some(Rate {
+        flow: Flow::Both,
+        gbps: rate * 1e-3,
+        what: format!("STREAM {name} {rate} MB/s"),
+        place: Place {
+            file: file.to_owned(),
+            line,
+        },
+    })
+}
+
+/// A row of sbc-bench's list of boards.
+fn listed(
+    file: &str,
+    line: u64,
+    columns: &[String],
+    cells: &[String],
+    notes: &mut Notes,
+) -> Option<Board> {
+    let at = |name: &str| columns.iter().position(|column| column.starts_with(name));
+    let (device, memcpy, memset) = (at("device")?, at("memcpy")?, at("memset")?);
+    if cells.len() != columns.len() {
+        notes.skip(
+            file,
+            line,
+            format!(
+                "the row has {} cells, the header {}",
+                cells.len(),
+                columns.len()
+            ),
+        );
+        return None;
+    }
+    let name = cells[device]
+        .trim_start_matches('[')
+        .split(']')
+        .next()
+        .unwrap_or("")
+        .to_owned();
+    let about = ["clockspeed", "kernel", "distro"]
+        .iter()
+        .filter_map(|name| {
+            let index = at(name)?;
+            Some(format!("{name} {}", cells[index]))
+        });
+    let mut board = Board {
+        name,
+        file: file.to_owned(),
+        engine: "cpu",
+        about: about.collect(),
+        ..Board::default()
+    };
+    for (index, flow, factor, what) in [
+        (memcpy, Flow::Both, 2.0, "memcpy"),
+        (memset, Flow::Write, 1.0, "memset"),
+    ] {
+        match text::positive(&cells[index]) {
+            Ok(rate) => board.rates.push(Rate {
+                flow,
+                gbps: rate * factor * 1e-3,
+                what: format!("{what} {rate} MB/s"),
+                place: Place {
+                    file: file.to_owned(),
+                    line,
+                },
+            }),
+            Err(reason) => notes.skip(file, line, format!("{what} of {}: {reason}", board.name)),
+        }
+    }
+    (!board.rates.is_empty()).then_some(board)
+}
+
+/// `benchmarks.bandwidth`: rates by name and buffer size.
+fn json(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
+    let value: Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => {
+            notes.skip(file, error.line() as u64, format!("no JSON: {error}"));
+            return Vec::new();
+        }
+    };
+    let list = value
+        .get("benchmarks")
+        .and_then(|all| all.get("bandwidth"))
+        .and_then(Value::as_array);
+    let Some(list) = list else {
+        let keys: Vec<&str> = value
+            .as_object()
+            .into_iter()
+            .flat_map(|object| object.keys().map(String::as_str))
+            .take(5)
+            .collect();
+        notes.skip(
+            file,
+            1,
+            format!("no `benchmarks.bandwidth` (keys: {})", keys.join(", ")),
+        );
+        return Vec::new();
+    };
+    let framework = value.get("framework").and_then(Value::as_str).unwrap_or("");
+    let engine = if ["mps", "cuda", "metal", "mlx"]
+        .iter()
+        .any(|name| framework.contains(name))
+    {
+        "gpu"
+    } else {
+        "cpu"
+    };
+    let largest = largest(file, text, list, notes);
+    if largest.is_empty() {
+        return Vec::new();
+    }
+    let stem = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    let name = slug(stem.trim_end_matches(".json"));
+    notes.add(
+        NoteKind::Read,
+        file,
+        None,
+        format!(
+            "{} rates by {framework}, each at its largest buffer",
+            largest.len()
+        ),
+    );
+    vec![Board {
+        name,
+        file: file.to_owned(),
+        engine,
+        about: vec![framework.to_owned()],
+        rates: largest.into_values().map(|(_, rate)| rate).collect(),
+        ..Board::default()
+    }]
+}
+
+/// The rate of each name at its largest buffer: a small one stays in the caches.
+fn largest(
+    file: &str,
+    text: &str,
+    list: &[Value],
+    notes: &mut Notes,
+) -> BTreeMap<String, (f64, Rate)> {
+    let mut largest: BTreeMap<String, (f64, Rate)> = BTreeMap::new();
+    let places = Lines::of(text);
+    let mut after = 0;
+    for item in list {
+        let at = text[after..]
+            .find("\"name\"")
+            .map_or(after, |found| after + found);
+        after = (at + 1).min(text.len());
+        let line = places.at(at);
+        let get = |key: &str| {
+            item.get(key)
+                .and_then(Value::as_f64)
+                .filter(|x| x.is_finite() && *x > 0.0)
+        };
+        let (Some(name), Some(size), Some(gbps)) = (
+            item.get("name").and_then(Value::as_str),
+            get("size_gb"),
+            get("bandwidth_gbs"),
+        ) else {
+            notes.skip(
+                file,
+                line,
+                "a rate without `name`, `size_gb` and `bandwidth_gbs`",
+            );
+            continue;
+        };
+        let flow = match name {
+            name if name.contains("read") => Flow::Read,
+            name if name.contains("write") => Flow::Write,
+            name if name.contains("copy") => Flow::Both,
+            _ => {
+                notes.skip(
+                    file,
+                    line,
+                    format!("`{name}`: whether it reads or writes is unknown"),
+                );
+                continue;
+            }
+        };
+        let rate = Rate {
+            flow,
+            gbps,
+            what: format!("{name} of {size:.2} GB {gbps:.1} GB/s"),
+            place: Place {
+                file: file.to_owned(),
+                line,
+            },
+        };
+        if largest.get(name).is_none_or(|(known, _)| size > *known) {
+            largest.insert(name.to_owned(), (size, rate));
+        }
+    }
+    largest
+}
+
+fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
+    let key = options.soc.clone().unwrap_or_else(|| slug(&board.name));
+    let most = board.rates.iter().max_by(|a, b| a.gbps.total_cmp(&b.gbps));
+    let kind = if options.ours {
+        "measured"
+    } else {
+        "published"
+    };
+    let mut text = String::new();
+    for about in &board.about {
+        text += &comment(about);
+    }
+    let name = board.chip.as_ref().map_or_else(
+        || board.name.clone(),
+        |chip| format!("{} ({chip})", board.name),
+    );
+    _ = writeln!(text, "name = {}\n\n[memory]", string(&name));
+    let mut origins = String::new();
+    let mut missing = Vec::new();
+    let lacks = |text: &mut String, missing: &mut Vec<&str>, key: &'static str, from: &str| {
+        _ = writeln!(text, "# missing: {key}: {from}");
+        missing.push(key);
+    };
+    lacks(
+        &mut text,
+        &mut missing,
+        "capacity_bytes",
+        "the board's data sheet",
+    );
+    lacks(
+        &mut text,
+        &mut missing,
+        "reserved_bytes",
+        "`free -b` on the idle board",
+    );
+    if let Some(rate) = most {
+        _ = writeln!(
+            text,
+            "bandwidth_gbps = {}",
+            quantity(rate.gbps, "bandwidth", None)
+        );
+        let source = format!("{} {}", rate.place, rate.what);
+        let note = "Traffic of the fastest of these programs, reads and writes together: a lower bound of what all engines reach together";
+        origins += &origin("bandwidth", kind, &source, note);
+    }
+    text += "\n[cpu]\n";
+    if board.cores > 0 {
+        _ = writeln!(
+            text,
+            "cores = {}",
+            quantity(board.cores as f64, "cores", None)
+        );
+        origins += &origin(
+            "cores",
+            kind,
+            &board.file,
+            "The rows of the report's CPU topology",
+        );
+    } else {
+        lacks(&mut text, &mut missing, "cores", "`nproc` on the board");
+    }
+    engine(board, kind, &mut text, &mut origins);
+    let note = format!(
+        "{}: {} and the other engines: this file tells of one engine's memory bandwidth only",
+        board.name,
+        missing.join(", ")
+    );
+    notes.add(NoteKind::Missing, &board.file, None, note);
+    for rate in &board.rates {
+        origins += &comment(&format!(
+            "{}: {}, {} GB/s of traffic",
+            rate.place,
+            rate.what,
+            number(rate.gbps)
+        ));
+    }
+    Output {
+        name: format!("{}/soc.toml", slug(&key)),
+        identity: format!("board={}", board.name),
+        text: text + &origins,
+        aside: false,
+    }
+}
+
+/// The only engine that such a file tells of.
+fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String) {
+    let best = |flow: Flow| {
+        board
+            .rates
+            .iter()
+            .filter(|rate| rate.flow == flow)
+            .max_by(|a, b| a.gbps.total_cmp(&b.gbps))
+    };
+    // What reads nothing but memory measures the port; else the traffic of a copy bounds it.
+    let port = best(Flow::Read)
+        .or_else(|| best(Flow::Both))
+        .or_else(|| best(Flow::Write));
+    let engine = board.engine;
+    _ = writeln!(text, "\n[engines.{engine}]\nkind = \"{engine}\"");
+    if let Some(rate) = port {
+        _ = writeln!(text, "port_gbps = {}", quantity(rate.gbps, "port", None));
+        let source = format!("{} {}", rate.place, rate.what);
+        let note = match rate.flow {
+            Flow::Read => "The fastest read of one core or program; more cores may reach more",
+            Flow::Both => "Bytes read and written of a copy; nothing here only reads",
+            Flow::Write => "Bytes written; nothing here reads",
+        };
+        *origins += &origin("port", kind, &source, note);
+    }
+    _ = writeln!(text, "weight = {}", quantity(1.0, "weight", None));
+    *origins += &origin(
+        "weight",
+        "derived",
+        "",
+        "The only engine here, to which others would be relative",
+    );
+    _ = writeln!(text, "\n[lanes.{engine}]\nengine = \"{engine}\"");
+}

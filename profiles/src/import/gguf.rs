@@ -1,0 +1,188 @@
+//! GGUF model files: the header alone. Tensor data is never read, so a file of any size answers at once, and one
+//! that ends after its header is whole.
+//!
+//! Byte order, versions 1 to 3 and the sizes of quantised blocks are as in ggml's `gguf.cpp` and `ggml.c`.
+
+mod header;
+mod layers;
+
+use std::io::BufRead;
+
+use super::model::{self, Facts, Known};
+use super::note::{NoteKind, Notes};
+use super::{Options, Output, Source};
+use header::Header;
+
+/// Model profiles of the headers; a vision projector (`mmproj`) completes the model beside it.
+pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes) -> Vec<Output> {
+    let mut models: Vec<Facts> = Vec::new();
+    let mut towers: Vec<Facts> = Vec::new();
+    for source in sources {
+        let Some((header, name)) = read(source, notes) else {
+            continue;
+        };
+        let architecture = header.text("general.architecture").unwrap_or_default();
+        if architecture == "clip" {
+            towers.push(tower(&header, &name, options, notes));
+        } else {
+            models.extend(language(&header, &name, &architecture, notes));
+        }
+    }
+    let mut towers = towers.into_iter();
+    match (towers.next(), towers.next()) {
+        (None, _) => {}
+        (Some(tower), None) if models.len() == 1 => {
+            for model in &mut models {
+                model.sees = true;
+                model.tokens_per_frame.clone_from(&tower.tokens_per_frame);
+                model.vision_weights.clone_from(&tower.weights);
+            }
+        }
+        (Some(tower), None) if models.is_empty() => {
+            let text = "a vision projector alone: give its language model's file as well";
+            notes.refuse(&tower.file, None, text);
+        }
+        (Some(tower), _) => {
+            let text = "which projector belongs to which model is unknown: give one of each";
+            notes.refuse(&tower.file, None, text);
+            return Vec::new();
+        }
+    }
+    models
+        .iter()
+        .filter_map(|facts| model::output(facts, options, notes))
+        .collect()
+}
+
+/// The header of a file.
+fn read(source: Source, notes: &mut Notes) -> Option<(Header, String)> {
+    let Source { name, mut reader } = source;
+    match header::read(&mut *reader as &mut dyn BufRead) {
+        Ok(header) => Some((header, name)),
+        Err((byte, fault)) => {
+            notes.refuse(&name, None, format!("at byte {byte}: {fault}"));
+            None
+        }
+    }
+}
+
+/// What a file tells of its language model.
+fn language(header: &Header, file: &str, architecture: &str, notes: &mut Notes) -> Option<Facts> {
+    if architecture.is_empty() {
+        notes.refuse(file, None, "`general.architecture` is missing");
+        return None;
+    }
+    if header.number(&format!("{architecture}.attention.causal")) == Some(0.0) {
+        let text =
+            format!("`{architecture}` does not attend causally: it embeds text and generates none");
+        notes.refuse(file, None, text);
+        return None;
+    }
+    let layers = match layers::of(header, architecture) {
+        Ok(layers) => layers,
+        Err(fault) => {
+            notes.refuse(file, None, fault);
+            return None;
+        }
+    };
+    let name = header.text("general.name").unwrap_or_else(|| {
+        let stem = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        stem.trim_end_matches(".gguf").to_owned()
+    });
+    let shards = header.number("split.count").filter(|count| *count > 1.0);
+    let mut facts = Facts {
+        name,
+        file: file.to_owned(),
+        layers,
+        max_context: header
+            .number(&format!("{architecture}.context_length"))
+            .map(|tokens| Known::new(tokens, format!("`{architecture}.context_length`"))),
+        weights_from: if header.tensors == 0 {
+            "the file has no tensors (a vocabulary only): the model's own GGUF file has them"
+        } else if shards.is_some() {
+            "the file is one of several shards and holds a part of the weights: a whole file, or `import hf-config`, has their size"
+        } else {
+            "a tensor's type is not known here, so its size is not either"
+        },
+        ..Facts::default()
+    };
+    if header.tensors > 0 && shards.is_none() {
+        facts.weights = header.weights(file, notes);
+    }
+    let quant = header
+        .number("general.file_type")
+        .map_or_else(String::new, |id| {
+            format!(
+                ", file type {} ({})",
+                id,
+                header::file_type(id as u64).unwrap_or("unknown")
+            )
+        });
+    let text = format!(
+        "{architecture}, {} tensors{quant}{}",
+        header.tensors,
+        if header.big_endian {
+            ", big-endian"
+        } else {
+            ""
+        }
+    );
+    notes.add(NoteKind::Read, file, None, text);
+    Some(facts)
+}
+
+/// What a projector tells of its vision tower.
+fn tower(header: &Header, file: &str, options: &Options, notes: &mut Notes) -> Facts {
+    let number = |key: &str| {
+        header
+            .number(&format!("clip.vision.{key}"))
+            .filter(|x| *x >= 1.0)
+    };
+    let kind = header
+        .text("clip.vision.projector_type")
+        .or_else(|| header.text("clip.projector_type"))
+        .unwrap_or_default();
+    let (size, patch) = (number("image_size"), number("patch_size"));
+    let merge = number("spatial_merge_size").or_else(|| number("projector.scale_factor"));
+    let mut facts = Facts {
+        file: file.to_owned(),
+        sees: true,
+        ..Facts::default()
+    };
+    let merged = match kind.as_str() {
+        "mlp" | "mlp_norm" | "adapter" => Some(1.0),
+        "ldp" | "ldpv2" => Some(2.0),
+        "qwen2vl_merger" | "qwen2.5vl_merger" | "qwen3vl_merger" => Some(merge.unwrap_or(2.0)),
+        "gemma3" => size
+            .zip(patch)
+            .map(|(size, patch)| (size / patch / 16.0).max(1.0)),
+        "idefics3" | "internvl" | "llama4" | "pixtral" | "lfm2" => merge,
+        _ => None,
+    };
+    let dynamic = kind.starts_with("qwen") || kind == "pixtral";
+    let frame = options
+        .frame
+        .map(|(width, height)| (f64::from(width), f64::from(height)));
+    let frame = if dynamic {
+        frame
+    } else {
+        size.map(|size| (size, size))
+    };
+    if let (Some(merged), Some(patch), Some((width, height))) = (merged, patch, frame) {
+        let side = |pixels: f64| (pixels / patch / merged).round().max(1.0);
+        let how = format!(
+            "{width} x {height} pixels, patches of {patch}, {merged} x {merged} of them a token (`{kind}`)"
+        );
+        facts.tokens_per_frame = Some(Known::new(side(width) * side(height), how));
+    }
+    if header.tensors > 0 {
+        facts.weights = header.weights(file, notes);
+    }
+    notes.add(
+        NoteKind::Read,
+        file,
+        None,
+        format!("vision projector `{kind}`, {} tensors", header.tensors),
+    );
+    facts
+}

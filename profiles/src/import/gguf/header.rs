@@ -1,0 +1,490 @@
+//! The header of a GGUF file: keys and values, and the shapes of tensors.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead};
+
+use super::super::model::Known;
+use super::super::note::{NoteKind, Notes};
+
+/// Name, elements and bytes of a block of each type of tensor, by ggml's number.
+const TYPES: [(u32, &str, u64, u64); 36] = [
+    (0, "F32", 1, 4),
+    (1, "F16", 1, 2),
+    (2, "Q4_0", 32, 18),
+    (3, "Q4_1", 32, 20),
+    (6, "Q5_0", 32, 22),
+    (7, "Q5_1", 32, 24),
+    (8, "Q8_0", 32, 34),
+    (9, "Q8_1", 32, 40),
+    (10, "Q2_K", 256, 84),
+    (11, "Q3_K", 256, 110),
+    (12, "Q4_K", 256, 144),
+    (13, "Q5_K", 256, 176),
+    (14, "Q6_K", 256, 210),
+    (15, "Q8_K", 256, 292),
+    (16, "IQ2_XXS", 256, 66),
+    (17, "IQ2_XS", 256, 74),
+    (18, "IQ3_XXS", 256, 98),
+    (19, "IQ1_S", 256, 50),
+    (20, "IQ4_NL", 32, 18),
+    (21, "IQ3_S", 256, 110),
+    (22, "IQ2_S", 256, 82),
+    (23, "IQ4_XS", 256, 136),
+    (24, "I8", 1, 1),
+    (25, "I16", 1, 2),
+    (26, "I32", 1, 4),
+    (27, "I64", 1, 8),
+    (28, "F64", 1, 8),
+    (29, "IQ1_M", 256, 56),
+    (30, "BF16", 1, 2),
+    (31, "Q4_0_4_4", 32, 18),
+    (32, "Q4_0_4_8", 32, 18),
+    (33, "Q4_0_8_8", 32, 18),
+    (34, "TQ1_0", 256, 54),
+    (35, "TQ2_0", 256, 66),
+    (39, "MXFP4", 32, 17),
+    (40, "NVFP4", 64, 36),
+];
+
+/// Types that came after the list was closed once.
+const LATER: [(u32, &str, u64, u64); 1] = [(41, "Q1_0", 128, 18)];
+
+/// The name of a file type.
+pub(super) fn file_type(id: u64) -> Option<&'static str> {
+    const NAMES: [(u64, &str); 36] = [
+        (0, "F32"),
+        (1, "F16"),
+        (2, "Q4_0"),
+        (3, "Q4_1"),
+        (7, "Q8_0"),
+        (8, "Q5_0"),
+        (9, "Q5_1"),
+        (10, "Q2_K"),
+        (11, "Q3_K_S"),
+        (12, "Q3_K_M"),
+        (13, "Q3_K_L"),
+        (14, "Q4_K_S"),
+        (15, "Q4_K_M"),
+        (16, "Q5_K_S"),
+        (17, "Q5_K_M"),
+        (18, "Q6_K"),
+        (19, "IQ2_XXS"),
+        (20, "IQ2_XS"),
+        (21, "Q2_K_S"),
+        (22, "IQ3_XS"),
+        (23, "IQ3_XXS"),
+        (24, "IQ1_S"),
+        (25, "IQ4_NL"),
+        (26, "IQ3_S"),
+        (27, "IQ3_M"),
+        (28, "IQ2_S"),
+        (29, "IQ2_M"),
+        (30, "IQ4_XS"),
+        (31, "IQ1_M"),
+        (32, "BF16"),
+        (36, "TQ1_0"),
+        (37, "TQ2_0"),
+        (38, "MXFP4_MOE"),
+        (39, "NVFP4"),
+        (40, "Q1_0"),
+        (1024, "GUESSED"),
+    ];
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == id)
+        .map(|(_, name)| *name)
+}
+
+/// More keys or tensors than any model has.
+const COUNT_MAX: u64 = 1 << 20;
+/// Text of a value that is kept.
+const TEXT_MAX: u64 = 1 << 16;
+/// Numbers of an array that are kept: one a layer.
+const NUMBERS_MAX: u64 = 1 << 12;
+
+/// A value that may be of use.
+#[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Number(f64),
+    Text(String),
+    Numbers(Vec<f64>),
+    /// How many there are of what is not kept.
+    Count(u64),
+}
+
+/// What a header says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Header {
+    values: BTreeMap<String, Value>,
+    /// Number of tensors.
+    pub(super) tensors: u64,
+    /// Whether the file is big-endian.
+    pub(super) big_endian: bool,
+    /// Bytes by type name.
+    bytes: BTreeMap<&'static str, f64>,
+    /// Bytes of the embedding.
+    embedding: f64,
+    head: bool,
+    unknown: Option<(String, u32)>,
+}
+
+impl Header {
+    /// The number of a key.
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        match self.values.get(key)? {
+            Value::Number(number) if number.is_finite() => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The numbers of a key, one a layer; a single one is all layers'.
+    pub(super) fn numbers(&self, key: &str) -> Option<Vec<f64>> {
+        match self.values.get(key)? {
+            Value::Number(number) => Some(vec![*number]),
+            Value::Numbers(numbers) => Some(numbers.clone()),
+            _ => None,
+        }
+    }
+
+    /// The text of a key.
+    pub(super) fn text(&self, key: &str) -> Option<String> {
+        match self.values.get(key)? {
+            Value::Text(text) if !text.is_empty() => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether a key is there.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    /// Bytes of all tensors; nothing where a type is unknown.
+    pub(super) fn weights(&self, file: &str, notes: &mut Notes) -> Option<Known> {
+        if let Some((tensor, id)) = &self.unknown {
+            let text = format!(
+                "tensor `{tensor}` is of type {id}, which is not known: the weights' size is not either"
+            );
+            notes.add(NoteKind::Warning, file, None, text);
+            return None;
+        }
+        let total: f64 = self.bytes.values().sum();
+        let mut list: Vec<(&str, f64)> = self
+            .bytes
+            .iter()
+            .map(|(name, bytes)| (*name, *bytes))
+            .collect();
+        list.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let list: Vec<String> = list
+            .iter()
+            .map(|(name, bytes)| format!("{name} {:.0} %", 100.0 * bytes / total))
+            .collect();
+        let embedding = if self.embedding > 0.0 {
+            let tied = if self.head {
+                "beside an output head of its own"
+            } else {
+                "which is the output head too"
+            };
+            format!("; the embedding has {} bytes, {tied}", self.embedding)
+        } else {
+            String::new()
+        };
+        let how = format!(
+            "Sum over {} tensors of the header ({}){embedding}",
+            self.tensors,
+            list.join(", ")
+        );
+        Some(Known::new(total, how))
+    }
+}
+
+type Fault = (u64, String);
+
+/// Reads a header.
+///
+/// # Errors
+///
+/// The byte of the first fault, and what it is.
+pub(super) fn read(reader: &mut dyn BufRead) -> Result<Header, Fault> {
+    let mut bytes = Bytes {
+        reader,
+        at: 0,
+        big: false,
+        version: 3,
+    };
+    let magic: [u8; 4] = bytes.array()?;
+    if &magic != b"GGUF" {
+        let older = [b"lmgg", b"tjgg", b"fmgg", b"algg"]
+            .iter()
+            .any(|old| **old == magic);
+        let hint = if older {
+            ": this is the format before GGUF; convert it"
+        } else {
+            ""
+        };
+        return Err((
+            0,
+            format!("is no GGUF: it does not begin with `GGUF`{hint}"),
+        ));
+    }
+    let version: [u8; 4] = bytes.array()?;
+    let version = match u32::from_le_bytes(version) {
+        swapped if swapped > 0xffff => {
+            bytes.big = true;
+            u32::from_be_bytes(version)
+        }
+        version => version,
+    };
+    if !(1..=3).contains(&version) {
+        return Err((4, format!("version {version} is not known (1 to 3 are)")));
+    }
+    bytes.version = version;
+    let tensors = bytes.count()?;
+    let keys = bytes.count()?;
+    for (what, count) in [("tensors", tensors), ("keys", keys)] {
+        if count > COUNT_MAX {
+            return Err((8, format!("{count} {what} are more than any model has")));
+        }
+    }
+    let mut header = Header {
+        tensors,
+        big_endian: bytes.big,
+        ..Header::default()
+    };
+    for _ in 0..keys {
+        let key = bytes.text()?;
+        let kind = bytes.u32()?;
+        let value = bytes.value(kind, 0)?;
+        header.values.insert(key, value);
+    }
+    for _ in 0..tensors {
+        bytes.tensor(&mut header)?;
+    }
+    Ok(header)
+}
+
+struct Bytes<'r> {
+    reader: &'r mut dyn BufRead,
+    at: u64,
+    big: bool,
+    version: u32,
+}
+
+impl Bytes<'_> {
+    fn fault(&self, text: impl Into<String>) -> Fault {
+        (self.at, text.into())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let mut array = [0; N];
+        match self.reader.read_exact(&mut array) {
+            Ok(()) => {
+                self.at += N as u64;
+                Ok(array)
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(self.fault("the file ends within its header"))
+            }
+            Err(error) => Err(self.fault(format!("cannot be read: {error}"))),
+        }
+    }
+
+    fn u32(&mut self) -> Result<u32, Fault> {
+        let bytes = self.array()?;
+        Ok(if self.big {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
+        })
+    }
+
+    fn u64(&mut self) -> Result<u64, Fault> {
+        let bytes = self.array()?;
+        Ok(if self.big {
+            u64::from_be_bytes(bytes)
+        } else {
+            u64::from_le_bytes(bytes)
+        })
+    }
+
+    /// A count or a length: 32 bits in version 1.
+    fn count(&mut self) -> Result<u64, Fault> {
+        if self.version == 1 {
+            Ok(u64::from(self.u32()?))
+        } else {
+            self.u64()
+        }
+    }
+
+    fn skip(&mut self, mut bytes: u64) -> Result<(), Fault> {
+        while bytes > 0 {
+            let buffer = match self.reader.fill_buf() {
+                Ok(buffer) => buffer,
+                Err(error) => return Err((self.at, format!("cannot be read: {error}"))),
+            };
+            if buffer.is_empty() {
+                return Err(self.fault("the file ends within its header"));
+            }
+            let step = bytes.min(buffer.len() as u64);
+            self.reader.consume(step as usize);
+            self.at += step;
+            bytes -= step;
+        }
+        Ok(())
+    }
+
+    /// A string of at most what a key may have.
+    fn text(&mut self) -> Result<String, Fault> {
+        let length = self.count()?;
+        if length > TEXT_MAX {
+            return Err(self.fault(format!("a name of {length} bytes")));
+        }
+        let mut bytes = vec![0; length as usize];
+        if let Err(error) = self.reader.read_exact(&mut bytes) {
+            let text = if error.kind() == io::ErrorKind::UnexpectedEof {
+                "the file ends within its header".to_owned()
+            } else {
+                format!("cannot be read: {error}")
+            };
+            return Err(self.fault(text));
+        }
+        self.at += length;
+        String::from_utf8(bytes).map_err(|_| self.fault("a name that is not UTF-8"))
+    }
+
+    fn number(&mut self, kind: u32) -> Result<Option<f64>, Fault> {
+        let big = self.big;
+        Ok(Some(match kind {
+            0 => f64::from(self.array::<1>()?[0]),
+            1 => f64::from(self.array::<1>()?[0].cast_signed()),
+            2 | 3 => {
+                let bytes = self.array()?;
+                let bits = if big {
+                    u16::from_be_bytes(bytes)
+                } else {
+                    u16::from_le_bytes(bytes)
+                };
+                if kind == 2 {
+                    f64::from(bits)
+                } else {
+                    f64::from(bits.cast_signed())
+                }
+            }
+            4 => f64::from(self.u32()?),
+            5 => f64::from(self.u32()?.cast_signed()),
+            6 => f64::from(f32::from_bits(self.u32()?)),
+            7 => f64::from(u8::from(self.array::<1>()?[0] != 0)),
+            10 => self.u64()? as f64,
+            11 => self.u64()?.cast_signed() as f64,
+            12 => f64::from_bits(self.u64()?),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn value(&mut self, kind: u32, depth: u32) -> Result<Value, Fault> {
+        if let Some(number) = self.number(kind)? {
+            return Ok(Value::Number(number));
+        }
+        match kind {
+            8 => {
+                let length = self.count()?;
+                if length > TEXT_MAX {
+                    // A chat template or a tokenizer's table.
+                    self.skip(length)?;
+                    return Ok(Value::Count(length));
+                }
+                let mut bytes = vec![0; length as usize];
+                for byte in &mut bytes {
+                    *byte = self.array::<1>()?[0];
+                }
+                Ok(Value::Text(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+            9 if depth < 4 => self.list(depth),
+            9 => Err(self.fault("arrays nested more than four deep")),
+            _ => Err(self.fault(format!("value type {kind} is not known"))),
+        }
+    }
+
+    fn list(&mut self, depth: u32) -> Result<Value, Fault> {
+        let kind = self.u32()?;
+        let count = self.count()?;
+        let size = match kind {
+            0 | 1 | 7 => 1,
+            2 | 3 => 2,
+            4..=6 => 4,
+            10..=12 => 8,
+            8 => {
+                for _ in 0..count {
+                    let length = self.count()?;
+                    self.skip(length)?;
+                }
+                return Ok(Value::Count(count));
+            }
+            9 => {
+                for _ in 0..count {
+                    if depth >= 4 {
+                        return Err(self.fault("arrays nested more than four deep"));
+                    }
+                    self.list(depth + 1)?;
+                }
+                return Ok(Value::Count(count));
+            }
+            _ => return Err(self.fault(format!("array element type {kind} is not known"))),
+        };
+        if count > NUMBERS_MAX {
+            let bytes = count
+                .checked_mul(size)
+                .ok_or_else(|| self.fault("an array larger than any file"))?;
+            self.skip(bytes)?;
+            return Ok(Value::Count(count));
+        }
+        let mut numbers = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            numbers.extend(self.number(kind)?);
+        }
+        Ok(Value::Numbers(numbers))
+    }
+
+    fn tensor(&mut self, header: &mut Header) -> Result<(), Fault> {
+        let name = self.text()?;
+        let dimensions = self.u32()?;
+        if dimensions > 4 {
+            return Err(self.fault(format!("tensor `{name}` has {dimensions} dimensions")));
+        }
+        let mut elements: u64 = 1;
+        let mut first = 1;
+        for index in 0..dimensions {
+            let size = self.count_u64()?;
+            if index == 0 {
+                first = size;
+            }
+            elements = elements
+                .checked_mul(size)
+                .ok_or_else(|| self.fault(format!("tensor `{name}` is larger than any memory")))?;
+        }
+        let kind = self.u32()?;
+        self.u64()?;
+        let known = TYPES.iter().chain(&LATER).find(|(id, ..)| *id == kind);
+        let Some((_, type_name, block, size)) = known else {
+            header.unknown.get_or_insert((name, kind));
+            return Ok(());
+        };
+        if first % block != 0 {
+            return Err(self.fault(format!(
+                "tensor `{name}`: rows of {first} are no whole blocks of {block} ({type_name})"
+            )));
+        }
+        let bytes = elements as f64 / *block as f64 * *size as f64;
+        *header.bytes.entry(type_name).or_default() += bytes;
+        if name == "token_embd.weight" {
+            header.embedding = bytes;
+        }
+        header.head |= name == "output.weight";
+        Ok(())
+    }
+
+    /// A dimension: 32 bits in version 1.
+    fn count_u64(&mut self) -> Result<u64, Fault> {
+        self.count()
+    }
+}

@@ -1,0 +1,179 @@
+//! Hugging Face `config.json`, with a nested text model or without, and mllm's flat dialect (`visual_*`).
+
+mod defaults;
+mod text_model;
+mod vision;
+
+use serde_json::Value;
+
+use super::model::{self, Facts, Known};
+use super::note::{NoteKind, Notes};
+use super::text::Lines;
+use super::{Options, Output, Source, text};
+
+/// Model profiles of the files.
+pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes) -> Vec<Output> {
+    let mut outputs = Vec::new();
+    for source in sources {
+        let file = source.name.clone();
+        let Some(text) = text::whole(source, notes) else {
+            continue;
+        };
+        let value: Value = match serde_json::from_str(&text) {
+            Ok(value) => value,
+            Err(error) => {
+                notes.refuse(
+                    &file,
+                    Some(error.line() as u64),
+                    format!("no JSON: {error}"),
+                );
+                continue;
+            }
+        };
+        let mut value = value;
+        for (key, filled) in defaults::fill(&mut value) {
+            let text = format!(
+                "`{key}` is not stated: {filled}, what transformers takes for this `model_type`"
+            );
+            notes.add(NoteKind::Warning, &file, None, text);
+        }
+        let config = Config {
+            root: &value,
+            text: &text,
+        };
+        match facts(&config, &file, options, notes) {
+            Ok(facts) => outputs.extend(model::output(&facts, options, notes)),
+            Err((line, fault)) => notes.refuse(&file, Some(line), fault),
+        }
+    }
+    outputs
+}
+
+/// A configuration and its text, to find lines in.
+pub(super) struct Config<'a> {
+    pub(super) root: &'a Value,
+    text: &'a str,
+}
+
+pub(super) type Fault = (u64, String);
+
+impl<'a> Config<'a> {
+    /// Line of a key.
+    pub(super) fn line(&self, key: &str) -> u64 {
+        self.text
+            .find(&format!("\"{key}\""))
+            .map_or(1, |at| Lines::of(self.text).at(at))
+    }
+
+    /// The table of the language model: nested, or the whole file.
+    pub(super) fn language(&self) -> &'a Value {
+        let nested = NESTED
+            .iter()
+            .find_map(|key| self.root.get(key).filter(|value| is_model(value)));
+        nested.unwrap_or(self.root)
+    }
+}
+
+/// Where the language model's table may be.
+const NESTED: [&str; 3] = ["text_config", "llm_config", "language_config"];
+
+/// Whether a table is a language model's.
+fn is_model(table: &Value) -> bool {
+    table.get("num_hidden_layers").is_some()
+}
+
+/// A whole number from 1 to 2^32 of a table.
+pub(super) fn count(table: &Value, key: &str) -> Option<f64> {
+    let number = table.get(key)?.as_f64()?;
+    ((1.0..=4_294_967_295.0).contains(&number) && number.fract() == 0.0).then_some(number)
+}
+
+fn facts(
+    config: &Config<'_>,
+    file: &str,
+    options: &Options,
+    notes: &mut Notes,
+) -> Result<Facts, Fault> {
+    let language = config.language();
+    let model_type = config
+        .root
+        .get("model_type")
+        .and_then(Value::as_str)
+        .unwrap_or("");
+    if config.root.get("image_cfg").is_some() {
+        let text = "this is the configuration of a vision tower alone: give the config.json of the model that it belongs to";
+        return Err((config.line("image_cfg"), text.to_owned()));
+    }
+    let layers = text_model::layers(config)?;
+    let mut facts = Facts {
+        name: name(config, file),
+        file: file.to_owned(),
+        layers,
+        weights: text_model::weights(config, options)?,
+        max_context: [
+            "max_position_embeddings",
+            "n_positions",
+            "seq_length",
+            "max_sequence_length",
+        ]
+        .iter()
+        .find_map(|key| Some((key, count(language, key)?)))
+        .map(|(key, tokens)| Known::new(tokens, format!("`{key}`"))),
+        weights_from: "the file does not state the weights' precision (`torch_dtype`): `--weight-bits 4.5`, or `import gguf` of the model's file",
+        ..Facts::default()
+    };
+    if let Some(cache) = count(config.root, "max_cache_length")
+        && let Some(context) = &mut facts.max_context
+        && cache < context.value
+    {
+        *context = Known::new(
+            cache,
+            "`max_cache_length`: the runtime's cache, less than the model's context",
+        );
+    }
+    vision::read(config, options, &mut facts);
+    let text = format!(
+        "{}, {} layers{}",
+        if model_type.is_empty() {
+            "config without `model_type`"
+        } else {
+            model_type
+        },
+        count(language, "num_hidden_layers").unwrap_or(0.0),
+        if facts.sees {
+            ", with a vision tower"
+        } else {
+            ""
+        }
+    );
+    notes.add(NoteKind::Read, file, None, text);
+    Ok(facts)
+}
+
+/// What to call the model.
+fn name(config: &Config<'_>, file: &str) -> String {
+    let given = config
+        .root
+        .get("_name_or_path")
+        .and_then(Value::as_str)
+        .unwrap_or("");
+    let given = given.rsplit('/').next().unwrap_or("");
+    if !given.is_empty() {
+        return given.to_owned();
+    }
+    let mut parts = file.rsplit(['/', '\\']);
+    let stem = parts.next().unwrap_or(file).trim_end_matches(".json");
+    let stem = stem.trim_end_matches(".config");
+    // A plain `config.json` lies in a folder of the model's name.
+    let stem = if stem == "config" {
+        parts.next().unwrap_or(stem)
+    } else {
+        stem
+    };
+    let stem = stem.rsplit("--").next().unwrap_or(stem);
+    if stem.is_empty() {
+        "model".to_owned()
+    } else {
+        stem.to_owned()
+    }
+}

@@ -1,0 +1,340 @@
+//! Layers, KV and weights of the language model.
+
+use serde_json::Value;
+
+use super::super::Options;
+use super::super::model::{Known, Layers};
+use super::{Config, Fault, count};
+
+const LAYERS_MAX: f64 = 4096.0;
+const CACHE_BYTES: f64 = 2.0;
+
+/// How a layer attends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Full,
+    Window,
+    Linear,
+}
+
+struct Shape<'a> {
+    table: &'a Value,
+    layers: usize,
+    hidden: f64,
+    heads: f64,
+    kv_heads: f64,
+    head: f64,
+}
+
+fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
+    let table = config.language();
+    let need = |names: &[&str]| {
+        names
+            .iter()
+            .find_map(|name| count(table, name))
+            .ok_or_else(|| {
+                let there = names
+                    .iter()
+                    .any(|name| table.get(name).is_some_and(|value| !value.is_null()));
+                let what = if there { "is no count" } else { "is missing" };
+                (config.line(names[0]), format!("`{}` {what}", names[0]))
+            })
+    };
+    let layers = need(&["num_hidden_layers", "n_layer", "num_layers"])?;
+    if layers > LAYERS_MAX {
+        return Err((
+            config.line("num_hidden_layers"),
+            format!("{layers} layers are more than any model has"),
+        ));
+    }
+    let hidden = need(&["hidden_size", "n_embd", "d_model"])?;
+    let heads = need(&["num_attention_heads", "n_head"])?;
+    let kv_heads = count(table, "num_key_value_heads").unwrap_or(heads);
+    if kv_heads > heads {
+        let text = format!("{kv_heads} KV heads for {heads} heads");
+        return Err((config.line("num_key_value_heads"), text));
+    }
+    let head = count(table, "head_dim").unwrap_or(hidden / heads);
+    Ok(Shape {
+        table,
+        layers: layers as usize,
+        hidden,
+        heads,
+        kv_heads,
+        head,
+    })
+}
+
+impl Shape<'_> {
+    /// The kind of each layer, and what is not certain.
+    fn kinds(&self, config: &Config<'_>) -> Result<(Vec<Kind>, Option<String>), Fault> {
+        // A window as long as the whole context is none.
+        let longest = count(self.table, "max_position_embeddings");
+        let window = count(self.table, "sliding_window")
+            .filter(|window| longest.is_none_or(|longest| *window < longest));
+        let listed = count(self.table, "sliding_window");
+        if let Some(Value::Array(list)) = self.table.get("layer_types") {
+            if list.len() != self.layers {
+                let text = format!(
+                    "`layer_types` has {} entries for {} layers",
+                    list.len(),
+                    self.layers
+                );
+                return Err((config.line("layer_types"), text));
+            }
+            let mut kinds = Vec::with_capacity(list.len());
+            for name in list {
+                kinds.push(match name.as_str().unwrap_or("") {
+                    "full_attention" | "attention" => Kind::Full,
+                    "sliding_attention" | "chunked_attention" => {
+                        match listed.or(count(self.table, "attention_chunk_size")) {
+                            Some(_) => Kind::Window,
+                            None => return Err((
+                                config.line("sliding_window"),
+                                "`layer_types` has sliding layers and `sliding_window` is missing"
+                                    .to_owned(),
+                            )),
+                        }
+                    }
+                    "linear_attention" | "conv" | "mamba" | "recurrent" => Kind::Linear,
+                    other => {
+                        let text = format!("`layer_types` has `{other}`, which is not known");
+                        return Err((config.line("layer_types"), text));
+                    }
+                });
+            }
+            return Ok((kinds, None));
+        }
+        let every = |every: f64, other: Kind| {
+            let every = every as usize;
+            (0..self.layers)
+                .map(|layer| {
+                    if (layer + 1) % every == 0 {
+                        Kind::Full
+                    } else {
+                        other
+                    }
+                })
+                .collect()
+        };
+        if let Some(interval) = count(self.table, "full_attention_interval") {
+            return Ok((every(interval, Kind::Linear), None));
+        }
+        let pattern = count(self.table, "sliding_window_pattern")
+            .or(count(self.table, "_sliding_window_pattern"));
+        if let (Some(pattern), Some(_)) = (pattern, window) {
+            return Ok((every(pattern, Kind::Window), None));
+        }
+        // Qwen's switch: where it is off, the window beside it means nothing.
+        let switch = self
+            .table
+            .get("use_sliding_window")
+            .and_then(Value::as_bool);
+        match (window, switch) {
+            (None, _) | (_, Some(false)) => Ok((vec![Kind::Full; self.layers], None)),
+            (Some(_), Some(true)) => {
+                let from = self
+                    .table
+                    .get("max_window_layers")
+                    .and_then(Value::as_u64)
+                    .unwrap_or(0) as usize;
+                let kinds = (0..self.layers).map(|layer| {
+                    if layer >= from {
+                        Kind::Window
+                    } else {
+                        Kind::Full
+                    }
+                });
+                Ok((kinds.collect(), None))
+            }
+            (Some(_), None) => {
+                let model = self
+                    .table
+                    .get("model_type")
+                    .and_then(Value::as_str)
+                    .unwrap_or("");
+                if ["mistral", "mixtral", "phi3", "starcoder2"].contains(&model) {
+                    return Ok((vec![Kind::Window; self.layers], None));
+                }
+                let doubt = "`sliding_window` is there and of which layers is not said: all are counted as growing";
+                Ok((vec![Kind::Full; self.layers], Some(doubt.to_owned())))
+            }
+        }
+    }
+
+    /// Bytes of the state of a linear-attention layer: 32-bit state, and its convolution.
+    fn state(&self) -> f64 {
+        let get = |key: &str| count(self.table, key).unwrap_or(0.0);
+        let keys = get("linear_num_key_heads") * get("linear_key_head_dim");
+        let values = get("linear_num_value_heads") * get("linear_value_head_dim");
+        let state = get("linear_num_value_heads")
+            * get("linear_key_head_dim")
+            * get("linear_value_head_dim");
+        4.0 * (state + (2.0 * keys + values) * (get("linear_conv_kernel_dim") - 1.0).max(0.0))
+    }
+
+    /// Bytes that a token costs in an attention layer's cache.
+    fn kv(&self) -> f64 {
+        match (
+            count(self.table, "kv_lora_rank"),
+            count(self.table, "qk_rope_head_dim"),
+        ) {
+            // Latent attention keeps one compressed vector and its rotary part.
+            (Some(rank), rotary) => (rank + rotary.unwrap_or(0.0)) * CACHE_BYTES,
+            _ => 2.0 * self.kv_heads * self.head * CACHE_BYTES,
+        }
+    }
+}
+
+/// How the layers keep their context.
+pub(super) fn layers(config: &Config<'_>) -> Result<Layers, Fault> {
+    let shape = shape(config)?;
+    let (kinds, doubt) = shape.kinds(config)?;
+    let shared = count(shape.table, "num_kv_shared_layers")
+        .map_or(0, |n| n as usize)
+        .min(shape.layers);
+    let window =
+        count(shape.table, "sliding_window").or(count(shape.table, "attention_chunk_size"));
+    let mut layers = Layers {
+        shared: shared as u64,
+        doubt,
+        ..Layers::default()
+    };
+    for kind in kinds.iter().take(shape.layers - shared) {
+        match kind {
+            Kind::Full => layers.growing.push(shape.kv()),
+            Kind::Window => layers
+                .windowed
+                .push((shape.kv(), window.unwrap_or(0.0) as u64)),
+            Kind::Linear => {
+                layers.fixed.0 += 1;
+                layers.fixed.1 += shape.state();
+            }
+        }
+    }
+    Ok(layers)
+}
+
+/// Bits of a weight, and where that is said.
+fn bits(config: &Config<'_>, options: &Options) -> Option<(f64, String)> {
+    if let Some(bits) = options.weight_bits {
+        return Some((bits, "`--weight-bits`".to_owned()));
+    }
+    let quantised = config
+        .root
+        .get("quantization_config")
+        .or_else(|| config.root.get("quantization"));
+    if let Some(bits) = quantised
+        .and_then(|table| table.get("bits").or_else(|| table.get("w_bit")))
+        .and_then(Value::as_f64)
+    {
+        let group = quantised
+            .and_then(|table| table.get("group_size"))
+            .and_then(Value::as_f64)
+            .filter(|n| *n > 0.0);
+        // A 16-bit scale a group.
+        let extra = group.map_or(0.0, |group| 16.0 / group);
+        return Some((
+            bits + extra,
+            "`quantization_config`, with a 16-bit scale a group".to_owned(),
+        ));
+    }
+    if let Some(kernel) = config.root.get("linear_impl_type").and_then(Value::as_str) {
+        let four = kernel.contains("w4") || kernel.contains("i4c32");
+        if four {
+            return Some((
+                4.5,
+                format!("`linear_impl_type` {kernel}: 4 bits and a 16-bit scale a group of 32"),
+            ));
+        }
+        return None;
+    }
+    let table = config.language();
+    let name = ["torch_dtype", "dtype"].iter().find_map(|key| {
+        table
+            .get(key)
+            .or_else(|| config.root.get(key))
+            .and_then(Value::as_str)
+    })?;
+    let bits = match name.trim_start_matches("torch.") {
+        "float32" | "fp32" => 32.0,
+        "bfloat16" | "float16" | "fp16" | "bf16" | "half" => 16.0,
+        "float8_e4m3fn" | "int8" => 8.0,
+        _ => return None,
+    };
+    Some((bits, format!("`torch_dtype` {name}")))
+}
+
+/// Bytes of the language model's weights, counted from its shapes.
+pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<Known>, Fault> {
+    let shape = shape(config)?;
+    let Some((bits, source)) = bits(config, options) else {
+        return Ok(None);
+    };
+    if !(0.1..=64.0).contains(&bits) {
+        return Err((1, format!("{bits} bits a weight")));
+    }
+    let (kinds, _) = shape.kinds(config)?;
+    let table = shape.table;
+    let get = |key: &str| count(table, key);
+    let Some(vocabulary) = get("vocab_size") else {
+        return Ok(None);
+    };
+    let Some(inner) = get("intermediate_size")
+        .or(get("n_inner"))
+        .or(get("moe_intermediate_size"))
+    else {
+        return Ok(None);
+    };
+    if count(table, "kv_lora_rank").is_some() {
+        // Its projections are shaped otherwise.
+        return Ok(None);
+    }
+    let tied = table
+        .get("tie_word_embeddings")
+        .or_else(|| config.root.get("tie_word_embeddings"));
+    let tied = tied.and_then(Value::as_bool).unwrap_or(true);
+    let embedding = vocabulary * shape.hidden * if tied { 1.0 } else { 2.0 };
+    let gate = table
+        .get("attn_output_gate")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
+    let (query, kv) = (shape.heads * shape.head, shape.kv_heads * shape.head);
+    let attention = shape.hidden * (query * if gate { 3.0 } else { 2.0 } + 2.0 * kv);
+    let linear = {
+        let get = |key: &str| count(table, key).unwrap_or(0.0);
+        let keys = get("linear_num_key_heads") * get("linear_key_head_dim");
+        let values = get("linear_num_value_heads") * get("linear_value_head_dim");
+        shape.hidden * (2.0 * keys + 3.0 * values + 2.0 * get("linear_num_value_heads"))
+    };
+    // Gate, up and down, as nearly all have.
+    let dense = 3.0 * shape.hidden * inner;
+    let experts = get("num_experts")
+        .or(get("num_local_experts"))
+        .or(get("n_routed_experts"));
+    let expert = get("moe_intermediate_size").unwrap_or(inner);
+    let mixture = experts.map(|experts| {
+        let always = get("shared_expert_intermediate_size").unwrap_or(0.0);
+        3.0 * shape.hidden * (experts * expert + always) + experts * shape.hidden
+    });
+    let mut total = embedding;
+    for kind in kinds {
+        total += if kind == Kind::Linear {
+            linear
+        } else {
+            attention
+        };
+        total += mixture.unwrap_or(dense) + 2.0 * shape.hidden;
+    }
+    let note = if mixture.is_some() {
+        "; all experts, of which a token reads few"
+    } else {
+        ""
+    };
+    let how = format!(
+        "{:.4}e9 parameters, counted from the shapes (gated MLP, {} embedding), at {bits} bits: {source}{note}",
+        total / 1e9,
+        if tied { "tied" } else { "untied" }
+    );
+    Ok(Some(Known::new(total * bits / 8.0, how)))
+}

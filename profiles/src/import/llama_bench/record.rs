@@ -1,0 +1,446 @@
+//! Results with named fields: CSV, SQL, JSON and JSON Lines.
+
+use serde_json::Value;
+
+use super::super::note::{NoteKind, Notes};
+use super::super::row::{Identity, Place, Row, Spread, Test};
+use super::super::stats::mean;
+use super::super::text::{nearest, short};
+use super::{place, tokens};
+
+/// A value of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Field {
+    /// Any scalar as text; truth values as 1 and 0, as the formats without them have it.
+    Text(String),
+    /// A list of numbers.
+    List(Vec<f64>),
+}
+
+/// Fields that llama-bench has had.
+const KNOWN: [&str; 61] = [
+    "build_commit",
+    "build_number",
+    "cuda",
+    "opencl",
+    "vulkan",
+    "kompute",
+    "metal",
+    "sycl",
+    "rpc",
+    "gpu_blas",
+    "blas",
+    "cpu_info",
+    "gpu_info",
+    "backends",
+    "model_filename",
+    "model_type",
+    "model_size",
+    "model_n_params",
+    "n_batch",
+    "n_ubatch",
+    "n_threads",
+    "cpu_mask",
+    "cpu_strict",
+    "poll",
+    "type_k",
+    "type_v",
+    "f16_kv",
+    "n_gpu_layers",
+    "n_cpu_moe",
+    "split_mode",
+    "main_gpu",
+    "no_kv_offload",
+    "mul_mat_q",
+    "flash_attn",
+    "devices",
+    "tensor_split",
+    "tensor_buft_overrides",
+    "defrag_thold",
+    "use_mmap",
+    "use_direct_io",
+    "load_mode",
+    "lazy_mode",
+    "embeddings",
+    "no_op_offload",
+    "no_host",
+    "repack",
+    "fit_target",
+    "fit_min_ctx",
+    "no_warmup",
+    "numa",
+    "n_prompt",
+    "n_gen",
+    "n_depth",
+    "test_time",
+    "avg_ns",
+    "stddev_ns",
+    "avg_ts",
+    "stddev_ts",
+    "samples_ns",
+    "samples_ts",
+    "rpc_servers",
+];
+
+/// Fields of a measurement rather than of what was measured.
+const RESULT: [&str; 12] = [
+    "model_size",
+    "model_n_params",
+    "n_prompt",
+    "n_gen",
+    "n_depth",
+    "test_time",
+    "avg_ns",
+    "stddev_ns",
+    "avg_ts",
+    "stddev_ts",
+    "samples_ns",
+    "samples_ts",
+];
+
+/// Whether a line is the header of llama-bench's CSV.
+pub(super) fn is_header(line: &str) -> bool {
+    let names: Vec<&str> = line
+        .split(',')
+        .map(|name| name.trim().trim_matches('"'))
+        .collect();
+    let known = names.iter().filter(|name| KNOWN.contains(name)).count();
+    names.len() >= 6 && known >= 5 && 2 * known > names.len()
+}
+
+/// A CSV whose header has been read.
+#[derive(Clone, Debug)]
+pub(super) struct Csv {
+    names: Vec<String>,
+}
+
+impl Csv {
+    pub(super) fn new(file: &str, line: u64, header: &str, notes: &mut Notes) -> Option<Self> {
+        let names = cells(header)?;
+        for name in names.iter().filter(|name| !KNOWN.contains(&name.as_str())) {
+            let text = format!(
+                "column `{}` is unknown: kept as part of what was measured",
+                short(name)
+            );
+            notes.add(NoteKind::Warning, file, Some(line), text);
+        }
+        Some(Self { names })
+    }
+
+    /// Whether a line without quotes has about as many cells as the header.
+    pub(super) fn looks_like_row(&self, line: &str) -> bool {
+        let count = line.split(',').count();
+        2 * count > self.names.len() && !line.starts_with(['#', '|'])
+    }
+
+    pub(super) fn row(
+        &self,
+        file: &str,
+        line: u64,
+        text: &str,
+        notes: &mut Notes,
+    ) -> Option<Vec<(String, Field)>> {
+        let Some(cells) = cells(text) else {
+            notes.skip(file, line, "the row is no CSV");
+            return None;
+        };
+        if cells.len() != self.names.len() {
+            let text = format!(
+                "the row has {} cells and the header {}: which is which cannot be told",
+                cells.len(),
+                self.names.len()
+            );
+            notes.skip(file, line, text);
+            return None;
+        }
+        Some(
+            self.names
+                .iter()
+                .cloned()
+                .zip(cells.into_iter().map(Field::Text))
+                .collect(),
+        )
+    }
+}
+
+fn cells(line: &str) -> Option<Vec<String>> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(line.as_bytes());
+    let record = reader.records().next()?.ok()?;
+    Some(record.iter().map(|cell| cell.trim().to_owned()).collect())
+}
+
+/// Fields of a JSON object.
+pub(super) fn fields(value: &Value) -> Vec<(String, Field)> {
+    let Value::Object(object) = value else {
+        return Vec::new();
+    };
+    let fields = object.iter().filter_map(|(name, value)| {
+        let field = match value {
+            Value::Null | Value::Object(_) => return None,
+            Value::Bool(flag) => Field::Text(u8::from(*flag).to_string()),
+            Value::Number(number) => Field::Text(number.to_string()),
+            Value::String(text) => Field::Text(text.clone()),
+            Value::Array(list) => Field::List(list.iter().filter_map(Value::as_f64).collect()),
+        };
+        Some((name.clone(), field))
+    });
+    fields.collect()
+}
+
+/// The rows of an `INSERT` statement.
+pub(super) fn sql(
+    file: &str,
+    line: u64,
+    statement: &str,
+    notes: &mut Notes,
+) -> Vec<Vec<(String, Field)>> {
+    let Some((names, rest)) = list(statement) else {
+        notes.skip(file, line, "an INSERT without column names");
+        return Vec::new();
+    };
+    let mut rows = Vec::new();
+    let mut rest = rest;
+    while let Some((values, after)) = list(rest) {
+        rest = after;
+        if values.len() == names.len() {
+            let values = values.into_iter().map(Field::Text);
+            rows.push(names.iter().cloned().zip(values).collect());
+        } else {
+            let text = format!(
+                "the statement has {} values for {} columns",
+                values.len(),
+                names.len()
+            );
+            notes.skip(file, line, text);
+        }
+    }
+    if rows.is_empty() && !rest.trim_start().starts_with(';') {
+        notes.skip(file, line, "the INSERT has no values, or they are cut off");
+    }
+    rows
+}
+
+/// The next parenthesised list of a statement, and what follows it. A quote within a quoted value is doubled.
+fn list(text: &str) -> Option<(Vec<String>, &str)> {
+    let open = text.find('(')?;
+    let mut items = vec![String::new()];
+    let mut quoted = false;
+    let mut chars = text[open + 1..].char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let item = items.last_mut()?;
+        match c {
+            '\'' if quoted && chars.peek().is_some_and(|(_, next)| *next == '\'') => {
+                item.push('\'');
+                chars.next();
+            }
+            '\'' => quoted = !quoted,
+            ',' if !quoted => items.push(String::new()),
+            ')' if !quoted => {
+                let items = items
+                    .iter()
+                    .map(|item| item.trim().trim_matches(['"', '`']).to_owned());
+                return Some((items.collect(), &text[open + 1 + at + 1..]));
+            }
+            c => item.push(c),
+        }
+    }
+    None
+}
+
+/// The measurement of a record.
+pub(super) fn row(
+    file: &str,
+    line: u64,
+    block: u64,
+    fields: Vec<(String, Field)>,
+    notes: &mut Notes,
+) -> Option<Row> {
+    let record = Record { fields };
+    match record.row(file, line, block) {
+        Ok(row) => Some(row),
+        Err(reason) => {
+            notes.skip(file, line, reason);
+            None
+        }
+    }
+}
+
+struct Record {
+    fields: Vec<(String, Field)>,
+}
+
+impl Record {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find_map(|(known, field)| match field {
+            Field::Text(text) if known == name && !text.is_empty() => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    fn number(&self, name: &str) -> Option<f64> {
+        self.text(name)?
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
+    }
+
+    fn count(&self, name: &str) -> Result<u64, String> {
+        let Some(text) = self.text(name) else {
+            let names = self.fields.iter().map(|(name, _)| name.as_str());
+            let near = nearest(name, names)
+                .map_or_else(String::new, |near| format!("; the nearest is `{near}`"));
+            return Err(format!("column `{name}` is missing{near}"));
+        };
+        text.parse::<u32>()
+            .map(u64::from)
+            .map_err(|_| format!("`{name}` is `{}`, not a number of tokens", short(text)))
+    }
+
+    fn row(&self, file: &str, line: u64, block: u64) -> Result<Row, String> {
+        let depth = if self.text("n_depth").is_some() {
+            self.count("n_depth")?
+        } else {
+            0
+        };
+        let test = match (self.count("n_prompt")?, self.count("n_gen")?) {
+            (0, 0) => return Err("neither prompt nor generation was timed".to_owned()),
+            (tokens, 0) => Test::Prefill { tokens, depth },
+            (0, tokens) => Test::Decode { tokens, depth },
+            (prompt, tokens) => Test::Both {
+                prompt,
+                tokens,
+                depth,
+            },
+        };
+        let samples: Vec<f64> = self
+            .fields
+            .iter()
+            .find_map(|(name, field)| match field {
+                Field::List(list) if name == "samples_ns" => {
+                    Some(list.iter().map(|ns| ns * 1e-9).collect())
+                }
+                _ => None,
+            })
+            .unwrap_or_default();
+        let sound = |secs: f64| secs.is_finite() && (1e-9..=1e9).contains(&secs);
+        if samples.iter().any(|secs| !sound(*secs)) {
+            return Err("`samples_ns` has a time that is not positive".to_owned());
+        }
+        let secs = if samples.is_empty() {
+            match (self.number("avg_ns"), self.number("avg_ts")) {
+                (Some(ns), _) if ns > 0.0 => ns * 1e-9,
+                (None, Some(rate)) if rate > 0.0 => tokens(&test) as f64 / rate,
+                (None, None) => {
+                    return Err("column `avg_ns` is missing, and so is `avg_ts`".to_owned());
+                }
+                _ => return Err("the time is not positive".to_owned()),
+            }
+        } else {
+            mean(&samples)
+        };
+        if !sound(secs) {
+            return Err("the time is out of all bounds".to_owned());
+        }
+        let spread = match samples.len() {
+            0 => match (self.number("stddev_ns"), self.number("avg_ns")) {
+                (Some(sd), Some(mean)) if sd > 0.0 && mean > 0.0 => Spread::Cv(sd / mean),
+                _ => Spread::Unknown,
+            },
+            1 => Spread::Unknown,
+            _ => Spread::Samples(samples),
+        };
+        let identity = self.identity()?;
+        let shown = format!("{} s", super::super::toml_text::number(secs));
+        Ok(Row {
+            identity,
+            test,
+            secs,
+            spread,
+            cold_s: None,
+            weights_bytes: self.number("model_size").filter(|bytes| *bytes > 0.0),
+            place: Place {
+                file: file.to_owned(),
+                line,
+            },
+            shown,
+            block,
+        })
+    }
+
+    fn identity(&self) -> Result<Identity, String> {
+        let mut identity = Identity::new();
+        for (name, field) in &self.fields {
+            let Field::Text(value) = field else {
+                continue;
+            };
+            if RESULT.contains(&name.as_str()) || value.is_empty() {
+                continue;
+            }
+            let key = match name.as_str() {
+                "build_commit" | "build_number" | "cpu_info" | "gpu_info" => continue,
+                "backends" => "backend",
+                "model_type" => "model",
+                "n_threads" => "threads",
+                "n_gpu_layers" => "ngl",
+                "flash_attn" => "fa",
+                name => name,
+            };
+            let value = if key == "model_filename" {
+                value.rsplit(['/', '\\']).next().unwrap_or(value).to_owned()
+            } else {
+                value.clone()
+            };
+            identity.insert(key.to_owned(), value);
+        }
+        if !identity.contains_key("model") {
+            return Err("column `model_type` is missing".to_owned());
+        }
+        if let Some(commit) = self.text("build_commit") {
+            let number = self.text("build_number").unwrap_or("?");
+            identity.insert("build".to_owned(), format!("{commit} ({number})"));
+        }
+        self.backend(&mut identity);
+        // The CPU is the board's even where the GPU computes.
+        let devices: Vec<&str> = ["gpu_info", "cpu_info"]
+            .iter()
+            .filter_map(|key| self.text(key))
+            .collect();
+        if !devices.is_empty() {
+            identity.insert("soc".to_owned(), devices.join(", "));
+        }
+        place(&mut identity)?;
+        Ok(identity)
+    }
+
+    /// The back end of builds that said it by flags (2023).
+    fn backend(&self, identity: &mut Identity) {
+        if identity.contains_key("backend") {
+            return;
+        }
+        let flags = [
+            ("cuda", "CUDA"),
+            ("opencl", "OpenCL"),
+            ("vulkan", "Vulkan"),
+            ("kompute", "Kompute"),
+            ("metal", "Metal"),
+            ("sycl", "SYCL"),
+            ("blas", "BLAS"),
+        ];
+        let set = |name: &str| matches!(self.text(name), Some("1" | "true"));
+        if flags.iter().all(|(name, _)| self.text(name).is_none()) {
+            return;
+        }
+        let backend = flags
+            .iter()
+            .find(|(name, _)| set(name))
+            .map_or("CPU", |(_, backend)| backend);
+        for (name, _) in flags {
+            identity.remove(name);
+        }
+        identity.remove("gpu_blas");
+        identity.insert("backend".to_owned(), backend.to_owned());
+    }
+}

@@ -1,0 +1,389 @@
+//! The lines of a text, and who reads on at each.
+
+use serde_json::Value;
+
+use super::super::markdown;
+use super::super::note::{NoteKind, Notes};
+use super::super::row::Row;
+use super::super::text::{Lines, lines, short};
+use super::other::{self, Timings};
+use super::record::{self, Csv};
+use super::sweep::{Frontiers, Sweep};
+use super::table::{Context, Table};
+
+/// A table that rows may follow.
+struct Open {
+    table: Kind,
+    line: u64,
+    rows: usize,
+}
+
+/// What its columns mean.
+enum Kind {
+    Tests(Table),
+    Sweep(Sweep),
+    Unusable,
+}
+
+/// All rows of a text.
+pub(super) fn rows(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
+    let mut scan = Scan {
+        file,
+        places: Lines::of(text),
+        notes,
+        rows: Vec::new(),
+        context: Context::default(),
+        open: None,
+        csv: None,
+        frontiers: None,
+        timings: Timings::default(),
+        block: 0,
+        unbuilt: 0,
+        after_build: false,
+        orphan_noted: false,
+    };
+    if let Some(rows) = scan.document(text) {
+        return rows;
+    }
+    // Bytes of the text up to which a JSON array has been read.
+    let mut done = 0;
+    let mut at = 0;
+    let mut statement: Option<(u64, String)> = None;
+    let all: Vec<(u64, &str)> = lines(text).collect();
+    for (index, &(number, line)) in all.iter().enumerate() {
+        // `lines` drops the end, which may be two bytes.
+        let start = text[at..].find(line).map_or(at, |found| at + found);
+        at = start + line.len();
+        if start < done {
+            continue;
+        }
+        let trimmed = line.trim_start_matches(['>', ' ', '\t']).trim_end();
+        if let Some((first, mut sql)) = statement.take() {
+            sql.push(' ');
+            sql += trimmed;
+            if trimmed.ends_with(';') {
+                scan.sql(first, &sql);
+            } else {
+                statement = Some((first, sql));
+            }
+            continue;
+        }
+        if trimmed.len() >= 11
+            && trimmed.is_char_boundary(11)
+            && trimmed[..11].eq_ignore_ascii_case("INSERT INTO")
+        {
+            if trimmed.ends_with(';') {
+                scan.sql(number, trimmed);
+            } else {
+                statement = Some((number, trimmed.to_owned()));
+            }
+            continue;
+        }
+        if trimmed.starts_with("[{") || trimmed == "[" {
+            done = scan.array(text, start + line.find('[').unwrap_or(0));
+            continue;
+        }
+        if trimmed.starts_with('{') && trimmed.contains("\"n_prompt\"") {
+            scan.object(number, trimmed);
+            continue;
+        }
+        let next = all.get(index + 1).map_or("", |(_, line)| line);
+        scan.line(number, line, trimmed, next);
+    }
+    if let Some((first, sql)) = statement {
+        scan.notes.skip(
+            file,
+            first,
+            format!("the statement is cut off: `{}`", short(&sql)),
+        );
+    }
+    scan.close();
+    scan.finish()
+}
+
+struct Scan<'a> {
+    file: &'a str,
+    places: Lines,
+    notes: &'a mut Notes,
+    rows: Vec<Row>,
+    context: Context,
+    open: Option<Open>,
+    csv: Option<Csv>,
+    frontiers: Option<Frontiers>,
+    timings: Timings,
+    block: u64,
+    /// Rows from here on have no build line yet.
+    unbuilt: usize,
+    /// Whether the build of the context came before the table that is open or just closed.
+    after_build: bool,
+    orphan_noted: bool,
+}
+
+impl Scan<'_> {
+    /// A text that is one JSON document of another benchmark's.
+    fn document(&mut self, text: &str) -> Option<Vec<Row>> {
+        if !text.trim_start().starts_with('{') {
+            return None;
+        }
+        let value: Value = serde_json::from_str(text).ok()?;
+        if value.get("n_prompt").is_some() {
+            return None;
+        }
+        Some(other::document(self.file, text, &value, self.notes))
+    }
+
+    fn sql(&mut self, line: u64, statement: &str) {
+        self.block += 1;
+        for fields in record::sql(self.file, line, statement, self.notes) {
+            self.record(line, fields);
+        }
+    }
+
+    fn record(&mut self, line: u64, fields: Vec<(String, record::Field)>) {
+        if let Some(row) = record::row(self.file, line, self.block, fields, self.notes) {
+            self.rows.push(row);
+        }
+    }
+
+    fn object(&mut self, line: u64, text: &str) {
+        self.close();
+        match serde_json::from_str::<Value>(text) {
+            Ok(value) => {
+                // Lines that follow each other are of one session.
+                if self.block == 0 {
+                    self.block = 1;
+                }
+                let fields = record::fields(&value);
+                self.record(line, fields);
+            }
+            Err(error) => self
+                .notes
+                .skip(self.file, line, format!("is no JSON object: {error}")),
+        }
+    }
+
+    /// Reads a JSON array from byte `start` on; returns where it ends.
+    fn array(&mut self, text: &str, start: usize) -> usize {
+        self.close();
+        self.block += 1;
+        let mut at = start + 1;
+        let mut count = 0;
+        loop {
+            let rest = &text[at..];
+            at += rest.len() - rest.trim_start().len();
+            let rest = &text[at..];
+            let line = self.places.at(at);
+            if rest.starts_with(']') {
+                if count == 0 {
+                    self.notes.skip(self.file, line, "the JSON array is empty");
+                }
+                return at + 1;
+            }
+            if let Some(rest) = rest.strip_prefix(',') {
+                at = text.len() - rest.len();
+                continue;
+            }
+            if rest.is_empty() {
+                self.notes.skip(
+                    self.file,
+                    line,
+                    if count == 0 {
+                        "the JSON array ends after its bracket: llama-bench stopped before its first result"
+                    } else {
+                        "the JSON array is not closed: llama-bench was stopped here"
+                    },
+                );
+                return at;
+            }
+            if !rest.starts_with('{') {
+                // Log lines between results.
+                if count == 0 && !rest.contains("\"n_prompt\"") {
+                    return start + 1;
+                }
+                let end = rest.find('\n').map_or(text.len(), |end| at + end + 1);
+                self.notes.skip(
+                    self.file,
+                    line,
+                    format!("within the JSON array: `{}`", short(&text[at..end])),
+                );
+                at = end;
+                continue;
+            }
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            match values.next() {
+                Some(Ok(value)) => {
+                    at += values.byte_offset();
+                    let fields = record::fields(&value);
+                    self.record(line, fields);
+                    count += 1;
+                }
+                other => {
+                    let why = match other {
+                        Some(Err(error)) if error.is_eof() => "is cut off".to_owned(),
+                        Some(Err(error)) => format!("is no JSON: {error}"),
+                        _ => "is empty".to_owned(),
+                    };
+                    self.notes.skip(
+                        self.file,
+                        line,
+                        format!("the object that starts here {why}"),
+                    );
+                    // The next object, if any, starts a line.
+                    let mut next = at;
+                    loop {
+                        let Some(end) = text[next..].find('\n') else {
+                            return text.len();
+                        };
+                        next += end + 1;
+                        let line = &text[next..];
+                        if line.trim_start_matches(' ').starts_with('{') {
+                            break;
+                        }
+                    }
+                    at = next;
+                }
+            }
+        }
+    }
+
+    /// A line that is no JSON and no SQL.
+    fn line(&mut self, number: u64, line: &str, trimmed: &str, next: &str) {
+        if let Some(csv) = &mut self.csv {
+            if trimmed.starts_with('"') || (trimmed.contains(',') && csv.looks_like_row(trimmed)) {
+                let fields = csv.row(self.file, number, trimmed, self.notes);
+                if let Some(fields) = fields {
+                    self.record(number, fields);
+                }
+                return;
+            }
+            self.csv = None;
+        }
+        if let Some(frontiers) = &self.frontiers {
+            if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
+                let new = frontiers.row(self.file, number, trimmed, self.notes);
+                self.rows.extend(new);
+                return;
+            }
+            self.frontiers = None;
+        }
+        if trimmed.starts_with("ctx_tokens,") {
+            self.close();
+            self.block += 1;
+            self.frontiers = Frontiers::new(trimmed, self.block);
+            return;
+        }
+        if record::is_header(trimmed) {
+            self.close();
+            self.block += 1;
+            self.csv = Csv::new(self.file, number, trimmed, self.notes);
+            return;
+        }
+        if let Some((cells, closed)) = markdown::cells(line) {
+            self.cells(number, &cells, closed, next);
+            return;
+        }
+        self.close();
+        if let Some(build) = trimmed.strip_prefix("build:") {
+            self.build(build.trim());
+            return;
+        }
+        if self.timings.line(number, trimmed) {
+            return;
+        }
+        self.context.prose(trimmed);
+    }
+
+    /// A build line: of the tables since the last one, or of the next if there are none.
+    fn build(&mut self, build: &str) {
+        let build: String = build.chars().take(80).collect();
+        let pending = self.rows.len() > self.unbuilt;
+        if pending {
+            for row in &mut self.rows[self.unbuilt..] {
+                if row.identity.contains_key("build") {
+                    continue;
+                }
+                row.identity.insert("build".to_owned(), build.clone());
+            }
+            self.unbuilt = self.rows.len();
+            // A build that came before the table and is said again after it is used up; another is the next one's.
+            let again = self.context.build.as_ref() == Some(&build);
+            if self.after_build && !again {
+                self.context.build = Some(build);
+            } else {
+                self.context.build = None;
+                self.after_build = false;
+            }
+            return;
+        }
+        self.context.build = Some(build);
+        self.after_build = true;
+    }
+
+    fn cells(&mut self, number: u64, cells: &[String], closed: bool, next: &str) {
+        if markdown::is_rule(cells) {
+            return;
+        }
+        let rule_next = markdown::cells(next).is_some_and(|(cells, _)| markdown::is_rule(&cells));
+        if rule_next || (self.open.is_none() && Table::is_header(cells)) {
+            self.close();
+            self.block += 1;
+            let table = match Sweep::new(cells, &self.context, self.block) {
+                Some(sweep) => Kind::Sweep(sweep),
+                None => match Table::new(cells, &self.context, self.block) {
+                    Ok(table) => Kind::Tests(table),
+                    Err(reason) => {
+                        self.notes.skip(self.file, number, reason);
+                        Kind::Unusable
+                    }
+                },
+            };
+            let rows = usize::from(matches!(table, Kind::Unusable));
+            self.open = Some(Open {
+                table,
+                line: number,
+                rows,
+            });
+            return;
+        }
+        if let Some(open) = &mut self.open {
+            open.rows += 1;
+            let new = match &open.table {
+                Kind::Tests(table) => table.row(self.file, number, cells, closed, self.notes),
+                Kind::Sweep(sweep) => sweep.row(self.file, number, cells, self.notes),
+                Kind::Unusable => Vec::new(),
+            };
+            self.rows.extend(new);
+            return;
+        }
+        if !self.orphan_noted || self.rows.is_empty() {
+            let text = "a row without a header: what its columns mean is unknown";
+            self.notes.skip(self.file, number, text);
+        }
+        self.orphan_noted = true;
+    }
+
+    /// Ends the open table.
+    fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            if open.rows == 0 {
+                self.notes.add(
+                    NoteKind::Skipped,
+                    self.file,
+                    Some(open.line),
+                    "no rows: the table ends after its header, so llama-bench stopped before its first result",
+                );
+            }
+            self.context.label = None;
+            self.orphan_noted = false;
+        }
+    }
+
+    fn finish(mut self) -> Vec<Row> {
+        self.block += 1;
+        let rows = self
+            .timings
+            .rows(self.file, self.block, &self.context, self.notes);
+        self.rows.extend(rows);
+        self.rows
+    }
+}

@@ -1,0 +1,273 @@
+//! Tables with `test` and `t/s`, llama-bench's Markdown and its relatives.
+
+use super::super::markdown::with_deviation;
+use super::super::note::Notes;
+use super::super::row::{Identity, Place, Row, Spread, Test};
+use super::super::text::{nearest, positive, short, size_bytes};
+use super::{place, test, tokens};
+
+/// What stood around a table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Context {
+    /// The build that was named before it.
+    pub(super) build: Option<String>,
+    /// The device that llama.cpp's log named.
+    device: Option<String>,
+    /// A heading or a line that ends in a colon right before it.
+    pub(super) label: Option<String>,
+}
+
+impl Context {
+    /// Takes what a line that is no table says.
+    pub(super) fn prose(&mut self, line: &str) {
+        if line.is_empty() || line.starts_with("```") {
+            return;
+        }
+        if let Some(device) = device(line) {
+            self.device = Some(device);
+            return;
+        }
+        let heading = line.starts_with('#') || (line.ends_with(':') && line.len() < 80);
+        self.label = heading.then(|| line.trim_matches(['#', ' ', ':', '*']).to_owned());
+    }
+
+    /// Puts it into an identity.
+    pub(super) fn put_into(&self, identity: &mut Identity) {
+        let pairs = [
+            ("build", &self.build),
+            ("soc", &self.device),
+            ("section", &self.label),
+        ];
+        for (key, value) in pairs {
+            if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
+                identity
+                    .entry(key.to_owned())
+                    .or_insert_with(|| value.clone());
+            }
+        }
+    }
+}
+
+/// The device that a line of llama.cpp's log names.
+fn device(line: &str) -> Option<String> {
+    let vulkan = || {
+        let rest = line.strip_prefix("ggml_vulkan: ")?;
+        let (index, rest) = rest.split_once(" = ")?;
+        index.trim().parse::<u32>().ok()?;
+        Some(rest.split(" | ").next()?.to_owned())
+    };
+    let opencl = || {
+        let rest = line.strip_prefix("ggml_opencl: ")?;
+        let rest = rest
+            .strip_prefix("selecting device: ")
+            .or_else(|| rest.strip_prefix("device: "))
+            .or_else(|| rest.strip_prefix("default device: "))?;
+        Some(rest.trim_matches('\'').to_owned())
+    };
+    let metal = || {
+        let (_, name) = line.split_once("picking default device: ")?;
+        Some(name.to_owned())
+    };
+    let cuda = || {
+        let (index, rest) = line.strip_prefix("Device ")?.split_once(": ")?;
+        index.parse::<u32>().ok()?;
+        Some(rest.split(", compute capability").next()?.to_owned())
+    };
+    vulkan().or_else(opencl).or_else(metal).or_else(cuda)
+}
+
+/// What a column is.
+#[derive(Clone, Debug, PartialEq)]
+enum Column {
+    Test,
+    /// A rate in tokens a second, of the build that the header names.
+    Rate(Option<String>),
+    Size,
+    /// Part of the identity, by this key.
+    Key(String),
+    /// Says nothing that the others do not.
+    Nothing,
+}
+
+/// A table whose header has been read.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    columns: Vec<Column>,
+    context: Context,
+    block: u64,
+}
+
+impl Table {
+    /// Whether these cells can only be a header.
+    pub(super) fn is_header(cells: &[String]) -> bool {
+        cells.iter().any(|cell| is_rate(cell))
+    }
+
+    /// The table under this header, or why it says nothing.
+    pub(super) fn new(cells: &[String], context: &Context, block: u64) -> Result<Self, String> {
+        let columns: Vec<Column> = cells.iter().map(|cell| column(cell)).collect();
+        let has = |wanted: fn(&Column) -> bool| columns.iter().any(wanted);
+        let missing = [
+            ("test", has(|column| *column == Column::Test)),
+            ("t/s", has(|column| matches!(column, Column::Rate(_)))),
+        ];
+        for (name, there) in missing {
+            if !there {
+                let list: Vec<&str> = cells.iter().map(String::as_str).collect();
+                let near = nearest(name, list.iter().copied())
+                    .map_or_else(String::new, |near| format!("; the nearest is `{near}`"));
+                return Err(format!(
+                    "a table without a column `{name}`, so what was timed is unknown (columns: {}){near}",
+                    short(&list.join(", "))
+                ));
+            }
+        }
+        Ok(Self {
+            columns,
+            context: context.clone(),
+            block,
+        })
+    }
+
+    /// The measurements of a row: one a rate.
+    pub(super) fn row(
+        &self,
+        file: &str,
+        line: u64,
+        cells: &[String],
+        closed: bool,
+        notes: &mut Notes,
+    ) -> Vec<Row> {
+        // A bar too many at the end says nothing.
+        let cells = match cells {
+            [cells @ .., last] if last.is_empty() && cells.len() == self.columns.len() => cells,
+            cells => cells,
+        };
+        if cells.len() != self.columns.len() {
+            let cut = if closed && cells.len() > self.columns.len() {
+                ""
+            } else {
+                ": it is cut off"
+            };
+            let text = format!(
+                "the row has {} cells, the header {}{cut}",
+                cells.len(),
+                self.columns.len()
+            );
+            notes.skip(file, line, text);
+            return Vec::new();
+        }
+        let mut identity = Identity::new();
+        let mut timed = None;
+        let mut weights = None;
+        for (column, cell) in self.columns.iter().zip(cells) {
+            match column {
+                Column::Test => timed = test(cell).map(|test| (test, cell)),
+                Column::Size => weights = size_bytes(cell),
+                Column::Key(key) if !cell.is_empty() => {
+                    identity.insert(key.clone(), cell.clone());
+                }
+                _ => {}
+            }
+        }
+        let Some((test, _)) = timed else {
+            let name = self
+                .columns
+                .iter()
+                .zip(cells)
+                .find(|(column, _)| **column == Column::Test);
+            let name = name.map_or("", |(_, cell)| cell);
+            notes.skip(
+                file,
+                line,
+                format!(
+                    "`{}` is no test such as `pp512` or `tg128 @ d4096`",
+                    short(name)
+                ),
+            );
+            return Vec::new();
+        };
+        let mut rows = Vec::new();
+        for (column, cell) in self.columns.iter().zip(cells) {
+            let Column::Rate(build) = column else {
+                continue;
+            };
+            let mut identity = identity.clone();
+            if let Some(build) = build {
+                identity.insert("build".to_owned(), build.clone());
+            }
+            self.context.put_into(&mut identity);
+            match self.rate(&test, cell, &identity, weights, (file, line)) {
+                Ok(row) => rows.push(row),
+                Err(reason) if cell.is_empty() && !closed => {
+                    notes.skip(file, line, format!("the row is cut off: {reason}"));
+                }
+                Err(reason) => notes.skip(file, line, format!("`{test}`: {reason}")),
+            }
+        }
+        rows
+    }
+
+    fn rate(
+        &self,
+        test: &Test,
+        cell: &str,
+        identity: &Identity,
+        weights_bytes: Option<f64>,
+        (file, line): (&str, u64),
+    ) -> Result<Row, String> {
+        let (rate, deviation) = with_deviation(cell);
+        let rate = positive(&rate)?;
+        let mut identity = identity.clone();
+        place(&mut identity)?;
+        let secs = tokens(test) as f64 / rate;
+        if !(1e-9..=1e9).contains(&secs) {
+            return Err(format!("`{}` t/s is out of all bounds", short(cell)));
+        }
+        // Two decimals: a deviation of 0.00 is one run, or rounded away.
+        let spread = match deviation.map(|text| text.parse::<f64>()) {
+            Some(Ok(sd)) if sd.is_finite() && sd > 0.0 => Spread::Cv(sd / rate),
+            Some(Err(_)) => return Err(format!("the row is cut off at `{}`", short(cell))),
+            _ => Spread::Unknown,
+        };
+        Ok(Row {
+            identity,
+            test: test.clone(),
+            secs,
+            spread,
+            cold_s: None,
+            weights_bytes,
+            place: Place {
+                file: file.to_owned(),
+                line,
+            },
+            shown: format!("{cell} t/s"),
+            block: self.block,
+        })
+    }
+}
+
+fn is_rate(name: &str) -> bool {
+    let name = name.to_lowercase();
+    name == "t/s" || name.starts_with("t/s ") || name == "tok/s" || name == "tokens/s"
+}
+
+fn column(name: &str) -> Column {
+    let lower = name.to_lowercase();
+    if is_rate(&lower) {
+        let build = name
+            .split_once(' ')
+            .map(|(_, build)| build.trim().to_owned());
+        return Column::Rate(build.filter(|build| !build.is_empty() && !build.starts_with('(')));
+    }
+    match lower.as_str() {
+        "test" => Column::Test,
+        "size" | "model size" | "model_size" => Column::Size,
+        "speedup" | "" => Column::Nothing,
+        "n_gpu_layers" => Column::Key("ngl".to_owned()),
+        "n_threads" => Column::Key("threads".to_owned()),
+        "flash_attn" => Column::Key("fa".to_owned()),
+        "cpu" | "gpu" | "device" => Column::Key("soc".to_owned()),
+        _ => Column::Key(lower.replace(' ', "_")),
+    }
+}

@@ -1,0 +1,54 @@
+//! Tables of Markdown within any text: posts, logs, terminals.
+
+/// The cells of a line that is a row of a table, trimmed; `None` if it is none. A quoted post's `>` is passed
+/// over. The flag tells whether the row is closed by a bar: one that is not may have been cut.
+pub(crate) fn cells(line: &str) -> Option<(Vec<String>, bool)> {
+    let line = line.trim_start_matches(['>', ' ', '\t']).trim_end();
+    let rest = line.strip_prefix('|')?;
+    let closed = rest.ends_with('|');
+    let rest = rest.strip_suffix('|').unwrap_or(rest);
+    Some((rest.split('|').map(clean).collect(), closed))
+}
+
+/// A cell without emphasis, signs that only decorate, and escapes of terminals.
+fn clean(cell: &str) -> String {
+    let mut text = String::new();
+    let mut chars = cell.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => {
+                // A terminal's colour: up to its letter.
+                for c in chars.by_ref() {
+                    if c.is_ascii_alphabetic() {
+                        break;
+                    }
+                }
+            }
+            '~' if chars.peek() == Some(&'~') => {
+                chars.next();
+            }
+            '*' | '`' | '🟢' | '🟡' | '🔴' | '⭐' | '✅' | '⚠' | '❌' | '\u{fe0f}' => {}
+            '\u{a0}' => text.push(' '),
+            c => text.push(c),
+        }
+    }
+    text.trim().to_owned()
+}
+
+/// Whether these cells separate a header from its rows: hyphens, and colons for the alignment.
+pub(crate) fn is_rule(cells: &[String]) -> bool {
+    let rule = |cell: &String| {
+        !cell.is_empty() && cell.contains('-') && cell.chars().all(|c| matches!(c, '-' | ':' | ' '))
+    };
+    !cells.is_empty() && cells.iter().all(rule)
+}
+
+/// A value with its deviation, `25.25 ± 0.11`; also as `+/-` and in a wrongly decoded text.
+pub(crate) fn with_deviation(cell: &str) -> (String, Option<String>) {
+    for sign in ["Â±", "±", "+/-", "+-"] {
+        if let Some((value, deviation)) = cell.split_once(sign) {
+            return (value.trim().to_owned(), Some(deviation.trim().to_owned()));
+        }
+    }
+    (cell.trim().to_owned(), None)
+}

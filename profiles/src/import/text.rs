@@ -1,0 +1,209 @@
+//! Bytes to text, and text to numbers.
+
+use std::io::Read;
+
+use super::note::Notes;
+use super::row::Row;
+use super::{NoteKind, Source};
+
+/// Largest file that is read whole: none of these kinds comes near.
+pub(crate) const WHOLE_MAX: u64 = 256 << 20;
+
+/// Rows of every source by `read`, each with its text.
+pub(crate) fn each(
+    sources: Vec<Source>,
+    notes: &mut Notes,
+    read: fn(&str, &str, &mut Notes) -> Vec<Row>,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for source in sources {
+        let name = source.name.clone();
+        if let Some(text) = whole(source, notes) {
+            rows.extend(read(&name, &text, notes));
+        }
+    }
+    rows
+}
+
+/// The whole text of a source: UTF-8, or UTF-16 with its byte order mark, as PowerShell's `>` writes it.
+pub(crate) fn whole(source: Source, notes: &mut Notes) -> Option<String> {
+    let Source { name, reader } = source;
+    let mut bytes = Vec::new();
+    if let Err(error) = reader.take(WHOLE_MAX + 1).read_to_end(&mut bytes) {
+        notes.refuse(&name, None, format!("cannot be read: {error}"));
+        return None;
+    }
+    if bytes.len() as u64 > WHOLE_MAX {
+        notes.refuse(
+            &name,
+            None,
+            "is larger than 256 MiB, which no file of this kind is",
+        );
+        return None;
+    }
+    let utf16 = |to_u16: fn([u8; 2]) -> u16| {
+        let (pairs, _) = bytes[2..].as_chunks::<2>();
+        char::decode_utf16(pairs.iter().map(|&pair| to_u16(pair))).collect::<Result<String, _>>()
+    };
+    let text = match bytes.as_slice() {
+        [0xff, 0xfe, ..] => utf16(u16::from_le_bytes).ok(),
+        [0xfe, 0xff, ..] => utf16(u16::from_be_bytes).ok(),
+        _ => match String::from_utf8(bytes) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                let line = error.as_bytes()[..at].split(|&byte| byte == b'\n').count();
+                notes.refuse(&name, Some(line as u64), "is not UTF-8 text from here on");
+                return None;
+            }
+        },
+    };
+    let Some(text) = text else {
+        notes.refuse(&name, None, "begins as UTF-16 text and does not go on so");
+        return None;
+    };
+    let text = match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    };
+    if text.trim().is_empty() {
+        notes.add(NoteKind::Refused, &name, Some(1), "the file is empty");
+        return None;
+    }
+    Some(text)
+}
+
+/// Numbered lines, from 1.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
+    (1..).zip(text.lines())
+}
+
+/// Where the lines of a text begin, to find the line of a byte at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines(Vec<usize>);
+
+impl Lines {
+    /// The lines of `text`.
+    pub(crate) fn of(text: &str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self(ends.map(|(at, _)| at).collect())
+    }
+
+    /// Line of a byte, from 1.
+    pub(crate) fn at(&self, byte: usize) -> u64 {
+        self.0.partition_point(|end| *end < byte) as u64 + 1
+    }
+}
+
+/// A finite number above zero.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        Ok(number) => Err(format!("`{number}` is not a positive number")),
+        Err(_) if text.is_empty() => Err("there is no value".to_owned()),
+        Err(_) => Err(format!("`{}` is not a number", short(text))),
+    }
+}
+
+/// The number that a text starts with, and what follows it.
+pub(crate) fn leading_number(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim_start();
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
+    // An exponent belongs to the number only if digits follow.
+    let end = exponent_end(text, end);
+    let number: f64 = text[..end].parse().ok()?;
+    number
+        .is_finite()
+        .then_some((number, text[end..].trim_start()))
+}
+
+fn exponent_end(text: &str, end: usize) -> usize {
+    let Some(rest) = text[end..].strip_prefix(['e', 'E']) else {
+        return end;
+    };
+    let digits = rest.strip_prefix(['+', '-']).unwrap_or(rest);
+    let count = digits.bytes().take_while(u8::is_ascii_digit).count();
+    if count == 0 || end == 0 {
+        return end;
+    }
+    end + 1 + (rest.len() - digits.len()) + count
+}
+
+/// A time with its unit (`ns`, `us`, `ms`, `s`), in seconds. Without a unit there is none.
+pub(crate) fn duration_s(text: &str) -> Option<f64> {
+    let (number, unit) = leading_number(text)?;
+    let scale = match unit.trim().to_ascii_lowercase().as_str() {
+        "ns" => 1e-9,
+        "us" | "µs" | "μs" => 1e-6,
+        "ms" => 1e-3,
+        "s" | "sec" | "seconds" => 1.0,
+        _ => return None,
+    };
+    (number > 0.0).then_some(number * scale)
+}
+
+/// A size with its unit, in bytes: binary (`MiB`) and decimal (`MB`) units are what they say.
+pub(crate) fn size_bytes(text: &str) -> Option<f64> {
+    let (number, unit) = leading_number(text)?;
+    let scale = match unit.trim().to_ascii_lowercase().as_str() {
+        "b" => 1.0,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        _ => return None,
+    };
+    (number > 0.0).then_some(number * scale)
+}
+
+/// The start of a text, for messages.
+pub(crate) fn short(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown.replace(['\n', '\r'], " ")
+}
+
+/// A name as a key: lower-case letters, digits, dots and hyphens. At least one character.
+pub(crate) fn slug(text: &str) -> String {
+    let mut key = String::new();
+    for c in text.chars() {
+        match c {
+            'a'..='z' | '0'..='9' => key.push(c),
+            'A'..='Z' => key.push(c.to_ascii_lowercase()),
+            '.' if !key.is_empty() => key.push(c),
+            _ if !key.is_empty() && !key.ends_with(['-', '.']) => key.push('-'),
+            _ => {}
+        }
+        if key.len() >= 80 {
+            break;
+        }
+    }
+    let key = key.trim_end_matches(['-', '.']);
+    if key.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        key.to_owned()
+    }
+}
+
+/// The known name nearest to `name`, if any is near.
+pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    known
+        .into_iter()
+        .map(|known| {
+            (
+                strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase()),
+                known,
+            )
+        })
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
