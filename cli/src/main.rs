@@ -2,11 +2,14 @@
 //! `reports` and `validation`.
 #![forbid(unsafe_code)]
 
+mod calibrate;
 mod check;
 mod compare;
+mod devices;
 mod failure;
 mod fit;
 mod library;
+mod live;
 mod options;
 mod output;
 mod render;
@@ -15,6 +18,7 @@ mod replicate;
 mod run;
 mod schema;
 mod validate;
+mod validate_live;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -51,6 +55,8 @@ enum Command {
     Schema(schema::Arguments),
     Replay(replay::Arguments),
     Fit(fit::Arguments),
+    Devices(devices::Arguments),
+    Calibrate(calibrate::Arguments),
     Validate(validate::Arguments),
 }
 
@@ -84,6 +90,8 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Schema(arguments) => schema::main(arguments),
         Command::Replay(arguments) => replay::main(arguments),
         Command::Fit(arguments) => fit::main(arguments),
+        Command::Devices(arguments) => devices::main(arguments),
+        Command::Calibrate(arguments) => calibrate::main(arguments),
         Command::Validate(arguments) => validate::main(arguments),
     }
 }

@@ -1,8 +1,9 @@
-//! The simulator held against closed forms and measurements, and fitted to them.
+//! The simulator held against closed forms, measurements and live runs, and fitted to them.
 
 pub mod fit;
 pub mod folder;
 pub mod inline;
+pub mod live;
 pub mod oracles;
 pub mod published;
 pub mod report;
