@@ -48,7 +48,7 @@ output_tokens = { uniform = { low = 1, high = 5 } }
 
 [[streams]]
 name = "yard"
-frames = { clock = { periodic = { rate_hz = 1 } }, start_s = 0.2, count = 1 }
+frames = { clock = { periodic = { rate_hz = 1 } }, start_s = 0.2, count = 2 }
 [streams.queries]
 arrivals = { closed_loop = { users = 1, think_s = 0.1 } }
 count = 3
@@ -119,7 +119,7 @@ const VARIANTS: &[&str] = &[
     "policy.naive = {}",
     "policy.idle_first = {}\nmodes.context_reuse = false\nmodes.embedding_cache = false",
     "policy.round_robin = {}\ncontext.answers_join_history = true",
-    "policy.round_robin = {}\nlimits.engine_kv_budget_bytes.cpu = 52e3\nlimits.engine_kv_budget_bytes.gpu = 52e3",
+    "policy.round_robin = {}\nlimits.engine_kv_budget_bytes.cpu = 50e3\nlimits.engine_kv_budget_bytes.gpu = 50e3",
 ];
 
 #[test]
