@@ -4,7 +4,7 @@
 //! uses, so what is measured is what will run: forks, state copies and chunked prefills included. What
 //! pretends can be measured too, which is how this is tested: the fit must find the mock's cost table.
 //!
-//! - [`bench`]: lanes on their threads, one task at a time, timed; a lane kept busy beside another.
+//! - [`mod@bench`]: lanes on their threads, one task at a time, timed; a lane kept busy beside another.
 //! - [`plan`]: which sizes and depths, how often.
 //! - [`measure`]: walks the plan; keeps samples, which are saved as they come, so that it can go on later.
 //! - [`journal`]: samples as lines of text.
