@@ -2,13 +2,16 @@
 //! `reports` and `validation`.
 #![forbid(unsafe_code)]
 
+mod calibrate;
 mod check;
 mod compare;
+mod devices;
 mod explain;
 mod failure;
 mod fit;
 mod import;
 mod library;
+mod live;
 mod options;
 mod output;
 mod render;
@@ -18,6 +21,7 @@ mod report;
 mod run;
 mod schema;
 mod validate;
+mod validate_live;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -57,6 +61,8 @@ enum Command {
     Report(report::Arguments),
     Explain(explain::Arguments),
     Fit(fit::Arguments),
+    Devices(devices::Arguments),
+    Calibrate(calibrate::Arguments),
     Validate(validate::Arguments),
 }
 
@@ -93,6 +99,8 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Report(arguments) => report::main(arguments),
         Command::Explain(arguments) => explain::main(arguments),
         Command::Fit(arguments) => fit::main(arguments),
+        Command::Devices(arguments) => devices::main(arguments),
+        Command::Calibrate(arguments) => calibrate::main(arguments),
         Command::Validate(arguments) => validate::main(arguments),
     }
 }

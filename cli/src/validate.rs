@@ -16,6 +16,7 @@ use validation::report::{self, Section};
 use crate::failure::{Failure, print, say};
 use crate::library::Shelf;
 use crate::options::{Format, inputs, read};
+use crate::validate_live;
 
 /// Independent runs of a queue with a closed form.
 const REPLICATIONS: u32 = 30;
@@ -33,6 +34,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Against {
+    Live(validate_live::Arguments),
     Published(Published),
     Oracles(Oracles),
     Contention(Contention),
@@ -179,6 +181,7 @@ struct Report {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.against {
+        Against::Live(arguments) => validate_live::main(arguments),
         Against::Published(arguments) => published(arguments),
         Against::Oracles(arguments) => oracles(arguments),
         Against::Contention(arguments) => contention(arguments),

@@ -3,11 +3,24 @@
 //! [`rig::Rig`] is to engines what `sim::soc::Soc` is to cost tables; [`engine::Engine`] is what a
 //! backend implements; [`mock`] is a backend that only pretends, and checks that it is told to do what
 //! can be done. Nothing here decides: that is the scheduler's.
+//!
+//! Real engines are behind cargo features: `llama` (`live-llama`) and `onnx` (`live-ort`), which
+//! `live` (both) makes into engines for a world.
 
+#[cfg(any(feature = "live-llama", feature = "live-ort"))]
+pub mod affinity;
+pub mod calibrate;
 mod cancel;
 mod clock;
+pub mod devices;
 pub mod engine;
+#[cfg(all(feature = "live-llama", feature = "live-ort"))]
+pub mod live;
+#[cfg(feature = "live-llama")]
+pub mod llama;
 pub mod mock;
+#[cfg(feature = "live-ort")]
+pub mod onnx;
 pub mod registry;
 pub mod rig;
 mod tickets;

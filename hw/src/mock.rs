@@ -113,6 +113,11 @@ impl Mocks {
         self
     }
 
+    /// Where the engines find each other's contexts and embeddings.
+    pub fn registry(&self) -> Arc<Registry> {
+        self.registry.clone()
+    }
+
     /// One engine a lane.
     pub fn engines(self) -> Vec<Box<dyn Engine>> {
         let Self {

@@ -33,7 +33,7 @@ use sim::world::{EngineId, LaneId, StreamId, World};
 use crate::cancel::{CancelToken, Signal};
 use crate::clock::Clock;
 pub use crate::clock::Pace;
-use crate::engine::{Done, Engine, EngineError, Notice, Order};
+use crate::engine::{Done, Engine, EngineError, Item, Notice, Order};
 use crate::tickets::Tickets;
 use crate::worker::{Mailbox, Message, Report, Worker};
 
@@ -154,6 +154,8 @@ pub struct Outcome {
     pub failures: Vec<Failure>,
     /// The answers, in order of completion.
     pub answers: Vec<Answer>,
+    /// The items that were published, in order: a stream's n-th makes its version n.
+    pub published: Vec<(StreamId, Item)>,
     /// Lanes whose threads did not end when told to, and were left behind.
     pub stuck: Vec<LaneId>,
 }
@@ -636,6 +638,7 @@ impl Executor for Rig<'_> {
                     Some(ticket) => self.tickets.free(ticket),
                     None => self.tickets.joining(stream, version),
                 };
+                self.outcome.published.push((stream, item));
                 self.post(
                     None,
                     Notice::Published {

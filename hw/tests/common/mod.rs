@@ -1,12 +1,14 @@
 //! A small made-up SoC, model and scenario.
 
+#![allow(dead_code, reason = "not every suite needs everything")]
+
 use std::sync::mpsc;
 use std::time::Duration;
 
 use sim::load::{Files, Kind, Library, Source, load_scenario};
 use sim::world::World;
 
-const SOC: &str = r#"
+pub(crate) const SOC: &str = r#"
 name = "Toy"
 origin = "guess"
 
@@ -152,12 +154,15 @@ prompt_tokens = 4
 output_tokens = { uniform = { low = 1, high = 12 } }
 "#;
 
-/// With further tables of the SoC.
-struct Toy(&'static str);
+/// The files of a SoC.
+struct Toy {
+    soc: String,
+    costs: String,
+}
 
 impl Library for Toy {
     fn soc(&self, key: &str) -> Option<Source> {
-        source(key == "toy", "soc.toml", &format!("{SOC}{}", self.0))
+        source(key == "toy", "soc.toml", &self.soc)
     }
     fn model(&self, key: &str) -> Option<Source> {
         source(key == "vlm", "vlm.toml", MODEL)
@@ -166,7 +171,7 @@ impl Library for Toy {
         source(
             (soc_key, model_key) == ("toy", "vlm"),
             "toy/vlm.toml",
-            COSTS,
+            &self.costs,
         )
     }
     fn names(&self, _: Kind) -> Vec<String> {
@@ -193,20 +198,46 @@ pub(crate) fn world(settings: &str) -> World {
 }
 
 /// A world on the toy SoC, which has the tables `soc` too.
-pub(crate) fn world_of(settings: &str, streams: &str, soc: &'static str) -> World {
+pub(crate) fn world_of(settings: &str, streams: &str, soc: &str) -> World {
+    load(settings, streams, &format!("{SOC}{soc}"), COSTS)
+}
+
+/// A world whose every lane has one core: real engines use as many threads.
+pub(crate) fn world_of_threads(settings: &str, streams: &str) -> World {
+    let soc = SOC.replace("engine = \"cpu\"\ncores = 4", "engine = \"cpu\"\ncores = 1");
+    load(settings, streams, &soc, COSTS)
+}
+
+/// The world of [`STREAMS`] on another SoC with other costs.
+pub(crate) fn world_with(settings: &str, soc: &str, costs: &str) -> World {
+    load(settings, STREAMS, soc, costs)
+}
+
+fn load(settings: &str, streams: &str, soc: &str, costs: &str) -> World {
     let head = "title = \"toy\"\nsoc = \"toy\"\nmodel = \"vlm\"\n";
     let text = format!("{head}{settings}\n{streams}");
-    load_scenario("toy.toml", &text, &Toy(soc), &Toy(soc))
-        .unwrap_or_else(|faults| panic!("{faults}"))
+    let toy = Toy {
+        soc: soc.to_owned(),
+        costs: costs.to_owned(),
+    };
+    load_scenario("toy.toml", &text, &toy, &toy).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 /// Runs a test's body, and fails if it has not ended within a minute.
 pub(crate) fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    in_time_of(60, body)
+}
+
+/// Runs a test's body, and fails if it has not ended within so many seconds.
+pub(crate) fn in_time_of<T: Send + 'static>(
+    seconds: u64,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let _ = sender.send(body());
     });
-    match receiver.recv_timeout(Duration::from_mins(1)) {
+    match receiver.recv_timeout(Duration::from_secs(seconds)) {
         Ok(value) => value,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {

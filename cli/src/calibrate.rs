@@ -1,0 +1,47 @@
+//! `crossinfer calibrate`: measure this machine's engines, and write a profile.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[cfg(not(feature = "live"))]
+use crate::failure::Failure;
+use crate::live::Setup;
+
+/// Measure this machine's engines and write a profile.
+///
+/// The scenario names the SoC, whose lanes and cores are used, and the model's stages. Each stage is
+/// measured over sizes and context depths until its interval is narrow or a cap is met, then pairs of
+/// lanes, alone and beside each other in turns. DIR/profiles gets the SoC's file and the cost file with
+/// every number's date, host, versions and samples; a scenario in DIR uses them.
+///
+/// Samples are kept in DIR/samples.tsv as they come: the same command goes on where it was interrupted.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Example:\n  crossinfer calibrate scenarios/x86-two-streams.toml --out board"
+)]
+pub(crate) struct Arguments {
+    /// Scenario file (TOML).
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenario: PathBuf,
+
+    /// Folder for the profile and the samples; it is made if missing.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+
+    /// Deeper contexts, more sizes and narrower intervals; the default takes a few
+    /// minutes.
+    #[arg(long)]
+    pub(crate) thorough: bool,
+
+    #[command(flatten)]
+    pub(crate) setup: Setup,
+}
+
+#[cfg(feature = "live")]
+pub(crate) use crate::live::calibrate as main;
+
+#[cfg(not(feature = "live"))]
+pub(crate) fn main(_: &Arguments) -> Result<(), Failure> {
+    Err(crate::live::not_built())
+}

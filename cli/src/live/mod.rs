@@ -1,0 +1,54 @@
+//! Commands over real engines, and what to say where this build has none.
+
+#[cfg(feature = "live")]
+mod commands;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[cfg(feature = "live")]
+pub(crate) use commands::{calibrate, validate};
+
+#[cfg(not(feature = "live"))]
+use crate::failure::Failure;
+
+/// Which models the engines load, and how they work.
+#[derive(Debug, Args)]
+pub(crate) struct Setup {
+    /// Language model (GGUF) [default: what `hw/models/fetch` fetched].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) language: Option<PathBuf>,
+
+    /// Vision tower (ONNX) [default: what `hw/models/fetch` fetched].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) vision: Option<PathBuf>,
+
+    /// Tokens that each context has room for [default: the model's longest].
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) context: Option<u32>,
+
+    /// Most tokens of one computation of a prefill.
+    #[arg(long, value_name = "TOKENS", default_value_t = 32)]
+    pub(crate) chunk: u32,
+
+    /// Device of an engine, as `crossinfer devices` names it: `gpu=Vulkan0`; other
+    /// engines compute on the CPU.
+    #[arg(long, value_name = "ENGINE=DEVICE", value_parser = device)]
+    pub(crate) device: Vec<(String, String)>,
+}
+
+fn device(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(engine, device)| (engine.to_owned(), device.to_owned()))
+        .ok_or_else(|| "give ENGINE=DEVICE, for example gpu=Vulkan0".into())
+}
+
+/// The failure of commands that need real engines.
+#[cfg(not(feature = "live"))]
+pub(crate) fn not_built() -> Failure {
+    Failure::usage(
+        "this build has no real engines",
+        "build one with `cargo build --release -p crossinfer-cli --features live`; docs/live.md says what it needs",
+    )
+}

@@ -1,0 +1,259 @@
+//! Real engines for a world: language models through llama.cpp, vision towers through ONNX Runtime.
+//!
+//! [`Live`] makes an engine for each lane. A processor whose costs list language stages loads the language
+//! model, once for all of its lanes, and keeps a context of its own for each stream and each running
+//! request; one whose costs list `encode` loads the vision tower in each of its lanes. Lanes are pinned
+//! to the cores that the profile names, and use as many threads.
+
+mod content;
+mod lane;
+mod reference;
+mod store;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use sim::spec::model::StageKind;
+use sim::spec::scenario::Keep;
+use sim::world::{EngineId, LaneId, StreamId, World};
+
+use crate::devices;
+use crate::engine::Engine;
+use crate::registry::Registry;
+use lane::LiveLane;
+pub use reference::{Mismatch, Reference};
+use store::Store;
+
+/// The files that live engines load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Models {
+    /// The language model, GGUF.
+    pub language: PathBuf,
+    /// The vision tower, ONNX; needed where the model's frame graph has an `encode`.
+    pub vision: Option<PathBuf>,
+    /// ONNX Runtime's library; `None`: what `ORT_DYLIB_PATH` names, or the system's.
+    pub onnx_runtime: Option<PathBuf>,
+}
+
+impl Models {
+    /// What `hw/models/fetch` keeps in [`devices::cache_folder`]; `None` if that is not known.
+    pub fn cached() -> Option<Self> {
+        let folder = devices::cache_folder()?;
+        let library = folder.join(devices::LIBRARY);
+        let named = std::env::var_os("ORT_DYLIB_PATH").is_some_and(|path| !path.is_empty());
+        Some(Self {
+            language: folder.join(devices::LANGUAGE),
+            vision: Some(folder.join(devices::VISION)),
+            onnx_runtime: (!named && library.exists()).then_some(library),
+        })
+    }
+}
+
+/// How live engines work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveOptions {
+    /// Tokens that each context has room for; 0: as many as the model's longest context. Their memory is
+    /// taken at the start.
+    pub context_tokens: u32,
+    /// Most tokens of one computation of a prefill. Between two of them another processor may copy the
+    /// context out; a small one costs throughput.
+    pub chunk: u32,
+    /// Device of a processor, by its name in the profile, in llama.cpp's words (`Vulkan0`); others compute
+    /// on the CPU.
+    pub devices: BTreeMap<String, String>,
+}
+
+impl Default for LiveOptions {
+    /// Contexts as long as the model's longest, chunks of 32 tokens, everything on the CPU.
+    fn default() -> Self {
+        Self {
+            context_tokens: 0,
+            chunk: 32,
+            devices: BTreeMap::new(),
+        }
+    }
+}
+
+/// Why a world cannot be run on live engines.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// The model's graph has stages that live engines do not know.
+    #[error("stage `{0}` is a custom one, which no live engine knows; only simulated runs have it")]
+    Custom(String),
+    /// The scenario lets contexts slide.
+    #[error("live engines keep whole contexts: remove `context.keep`, or simulate only")]
+    Keep,
+    /// A vision tower is needed.
+    #[error("the model has an `encode` stage, but no vision tower (ONNX) was given")]
+    NoTower,
+    /// A device was named for a processor that the profile has not.
+    #[error("a device is given for engine `{0}`, which the profile does not have")]
+    Engine(String),
+}
+
+/// Tokens by stream and query.
+type Said = BTreeMap<(StreamId, u32), Vec<i32>>;
+
+/// What all lanes of a rig share.
+#[derive(Debug)]
+struct Setup {
+    models: Models,
+    options: LiveOptions,
+    registry: Arc<Registry>,
+    /// Numbers of a token's embedding, known when the language model is loaded.
+    width: OnceLock<usize>,
+    system_tokens: u32,
+    kv_bytes_per_token: u64,
+    context_tokens: u32,
+    encodes: bool,
+    projects: bool,
+    embedding_cache: bool,
+    streams: usize,
+    /// Tokens of answers that may join a context, by stream and query; `None`: none do.
+    answers: Option<Mutex<Said>>,
+}
+
+/// Live engines for a world.
+#[derive(Debug)]
+pub struct Live {
+    setup: Arc<Setup>,
+    lanes: Vec<Plan>,
+    stores: Vec<Arc<Store>>,
+}
+
+/// What a lane is made from.
+#[derive(Clone, Debug)]
+struct Plan {
+    name: String,
+    engine: EngineId,
+    cores: Vec<u32>,
+    threads: u32,
+    language: bool,
+    vision: bool,
+}
+
+impl Live {
+    /// Checks that the world can be run, and loads nothing yet: lanes do, when the rig starts.
+    pub fn new(world: &World, models: Models, options: LiveOptions) -> Result<Self, SetupError> {
+        if let Some(stage) = world
+            .stages
+            .iter()
+            .find(|stage| stage.kind == StageKind::Custom)
+        {
+            return Err(SetupError::Custom(stage.name.clone()));
+        }
+        if world.keep != Keep::All {
+            return Err(SetupError::Keep);
+        }
+        let known = |name: &String| world.engines.iter().any(|engine| engine.name == *name);
+        if let Some(name) = options.devices.keys().find(|name| !known(name)) {
+            return Err(SetupError::Engine(name.clone()));
+        }
+        let has = |kind| {
+            let stages = world.frame_graph.stages.iter();
+            stages
+                .map(|stage| world.stages[stage.0 as usize].kind)
+                .any(|other| other == kind)
+        };
+        let encodes = has(StageKind::Encode);
+        if encodes && models.vision.is_none() {
+            return Err(SetupError::NoTower);
+        }
+        let setup = Arc::new(Setup {
+            registry: Arc::new(Registry::new()),
+            width: OnceLock::new(),
+            system_tokens: world.model.system_tokens,
+            kv_bytes_per_token: world.model.kv_bytes_per_token,
+            context_tokens: match options.context_tokens {
+                0 => world.model.max_context_tokens,
+                tokens => tokens,
+            },
+            encodes,
+            projects: has(StageKind::Project),
+            embedding_cache: world.modes.embedding_cache,
+            streams: world.streams.len(),
+            answers: world.answers_join_history.then(Mutex::default),
+            models,
+            options,
+        });
+        let lanes = (0..world.lanes.len())
+            .map(|index| Plan::of(world, LaneId(index as u8)))
+            .collect();
+        let stores = (0..world.engines.len())
+            .map(|index| {
+                let id = EngineId(index as u8);
+                let device = setup.options.devices.get(&world.engines[index].name);
+                let store = Arc::new(Store::new(id, setup.clone(), device.cloned()));
+                setup.registry.add_store(id, store.clone());
+                store
+            })
+            .collect();
+        Ok(Self {
+            setup,
+            lanes,
+            stores,
+        })
+    }
+
+    /// One engine a lane, in the world's order.
+    pub fn engines(&self) -> Vec<Box<dyn Engine>> {
+        self.lanes
+            .iter()
+            .map(|plan| -> Box<dyn Engine> {
+                let store = self.stores[plan.engine.0 as usize].clone();
+                Box::new(LiveLane::new(plan.clone(), self.setup.clone(), store))
+            })
+            .collect()
+    }
+
+    /// Where the engines find each other's contexts and embeddings.
+    pub fn registry(&self) -> Arc<Registry> {
+        self.setup.registry.clone()
+    }
+
+    /// What answers are held against: one context a stream, one thing at a time, no copies.
+    ///
+    /// `lane` is the one whose number of threads it uses; answers of lanes with another number may differ
+    /// in the last bits.
+    pub fn reference(&self, lane: LaneId) -> Reference {
+        let plan = &self.lanes[lane.0 as usize];
+        Reference::new(self.setup.clone(), plan.threads, plan.engine, &self.stores)
+    }
+}
+
+impl Plan {
+    fn of(world: &World, id: LaneId) -> Self {
+        let lane = &world.lanes[id.0 as usize];
+        let runs = |wanted: &[StageKind]| {
+            world.stages.iter().enumerate().any(|(index, stage)| {
+                wanted.contains(&stage.kind)
+                    && world
+                        .costs
+                        .get(lane.engine, sim::world::StageId(index as u8))
+                        .is_some()
+            })
+        };
+        let language = [
+            StageKind::Ingest,
+            StageKind::QueryPrefill,
+            StageKind::Decode,
+            StageKind::Reconstruct,
+        ];
+        let pinned = lane.pin_cores.len() as u32;
+        Self {
+            name: lane.name.clone(),
+            engine: lane.engine,
+            cores: lane.pin_cores.clone(),
+            threads: if pinned > 0 {
+                pinned
+            } else {
+                (lane.cores.ceil() as u32).max(1)
+            },
+            language: runs(&language),
+            vision: runs(&[StageKind::Encode]),
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! A processor's KV: a llama.cpp context for each stream and for each running request.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{FairMutex, FairMutexGuard, Mutex};
+use sim::world::{EngineId, StreamId};
+
+use super::Setup;
+use super::content::{self, Texts};
+use crate::engine::{CancelToken, EngineError, Item, Owner};
+use crate::llama::{Context, ContextOptions, LlamaError, Model, ModelOptions, Token};
+use crate::registry::{Exported, KvStore};
+
+/// What is fed to a context.
+#[derive(Clone, Debug)]
+pub(super) enum Piece {
+    /// Text.
+    Tokens(Vec<Token>),
+    /// Visual tokens.
+    Embeddings(Arc<[f32]>),
+}
+
+/// A context with what it holds. Fair, so that a lane which takes it for one computation after the other
+/// lets a waiting reader in between.
+#[derive(Debug)]
+pub(super) struct Slot(FairMutex<Held>);
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) context: Context,
+    /// Tokens at each version that is complete: of version 0, the system prompt, and so on. Without one, every
+    /// context holds version 0 from the start.
+    ends: Vec<u32>,
+    /// The answer's last token, of a request's context.
+    pub(super) last: Option<Token>,
+}
+
+impl Slot {
+    pub(super) fn lock(&self) -> FairMutexGuard<'_, Held> {
+        self.0.lock()
+    }
+}
+
+impl Held {
+    /// The newest version that it holds.
+    pub(super) fn version(&self) -> Option<u32> {
+        self.ends.len().checked_sub(1).map(|last| last as u32)
+    }
+
+    /// Tokens of a version, if it is held.
+    pub(super) fn end_of(&self, version: u32) -> Option<u32> {
+        self.ends.get(version as usize).copied()
+    }
+
+    /// Tokens of the newest version; whatever comes after it is forgotten.
+    pub(super) fn newest(&mut self) -> Result<u32, LlamaError> {
+        let end = self.ends.last().copied().unwrap_or(0);
+        self.context.truncate(end)?;
+        Ok(end)
+    }
+
+    /// Forgets everything after a version that is held.
+    pub(super) fn cut(&mut self, version: u32, tokens: u32) -> Result<(), LlamaError> {
+        self.ends.truncate(version as usize + 1);
+        self.context.truncate(tokens)
+    }
+
+    /// What was appended since the last version is the next one.
+    pub(super) fn complete(&mut self) {
+        self.ends.push(self.context.len());
+    }
+
+    fn extend(&mut self, ends: &[u32]) {
+        self.ends.extend_from_slice(ends);
+    }
+}
+
+/// What is there once the language model is loaded.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) model: Arc<Model>,
+    pub(super) texts: Texts,
+    threads: u32,
+}
+
+/// A processor's store; the processor of a vision tower has one without language.
+#[derive(Debug)]
+pub(super) struct Store {
+    engine: EngineId,
+    setup: Arc<Setup>,
+    device: Option<String>,
+    loading: Mutex<()>,
+    loaded: OnceLock<Loaded>,
+    slots: Mutex<BTreeMap<Owner, Arc<Slot>>>,
+    free: Mutex<Vec<Context>>,
+    /// The items that each stream has published.
+    published: Mutex<Vec<Vec<Item>>>,
+}
+
+impl Store {
+    pub(super) fn new(engine: EngineId, setup: Arc<Setup>, device: Option<String>) -> Self {
+        Self {
+            engine,
+            device,
+            loading: Mutex::default(),
+            loaded: OnceLock::new(),
+            slots: Mutex::default(),
+            free: Mutex::default(),
+            published: Mutex::new(vec![Vec::new(); setup.streams]),
+            setup,
+        }
+    }
+
+    pub(super) fn error(&self, error: LlamaError) -> EngineError {
+        error.into_engine(self.setup.kv_bytes_per_token)
+    }
+
+    /// Loads the model if no lane of this processor has, makes contexts for all streams, and warms up.
+    pub(super) fn enter(&self, threads: u32) -> Result<(), EngineError> {
+        let _one = self.loading.lock();
+        if self.loaded.get().is_none() {
+            let loaded = self.load(threads).map_err(|error| self.error(error))?;
+            let width = loaded.model.embedding();
+            if *self.setup.width.get_or_init(|| width) != width {
+                return Err(EngineError::Backend(
+                    "two language models of different widths in one rig".into(),
+                ));
+            }
+            let _first = self.loaded.set(loaded);
+            let mut contexts = Vec::new();
+            for _ in 0..self.setup.streams {
+                contexts.push(self.context()?);
+            }
+            self.free.lock().append(&mut contexts);
+        }
+        // A context for this lane's requests, used once: first use pages in the weights.
+        let mut context = self.context()?;
+        let loaded = self.loaded()?;
+        let token = CancelToken::standalone();
+        let warm = loaded.texts.system(self.setup.options.chunk.min(16));
+        let step = |context: &mut Context, tokens: &[Token]| {
+            context
+                .push_tokens(tokens, true, &token)
+                .map_err(|error| self.error(error))
+        };
+        step(&mut context, &warm)?;
+        step(&mut context, &warm[..1])?;
+        self.recycle(context)
+    }
+
+    fn load(&self, threads: u32) -> Result<Loaded, LlamaError> {
+        let options = ModelOptions {
+            device: self.device.clone(),
+        };
+        let model = Arc::new(Model::load(&self.setup.models.language, &options)?);
+        let texts = Texts::new(&model)?;
+        Ok(Loaded {
+            model,
+            texts,
+            threads,
+        })
+    }
+
+    fn context_options(&self, threads: u32) -> ContextOptions {
+        ContextOptions {
+            tokens: self.setup.context_tokens,
+            chunk: self.setup.options.chunk,
+            threads,
+            offload: self.device.is_some(),
+        }
+    }
+
+    pub(super) fn loaded(&self) -> Result<&Loaded, EngineError> {
+        self.loaded.get().ok_or_else(|| {
+            EngineError::Contract(format!(
+                "engine {} has no language model: its costs list no language stage",
+                self.engine.0
+            ))
+        })
+    }
+
+    /// An empty context, used before or new.
+    fn context(&self) -> Result<Context, EngineError> {
+        if let Some(context) = self.free.lock().pop() {
+            return Ok(context);
+        }
+        let loaded = self.loaded()?;
+        Context::new(&loaded.model, self.context_options(loaded.threads))
+            .map_err(|error| self.error(error))
+    }
+
+    fn recycle(&self, mut context: Context) -> Result<(), EngineError> {
+        context.truncate(0).map_err(|error| self.error(error))?;
+        self.free.lock().push(context);
+        Ok(())
+    }
+
+    /// A context of an owner; a new one is empty.
+    pub(super) fn slot(&self, owner: Owner) -> Result<Arc<Slot>, EngineError> {
+        if let Some(slot) = self.slots.lock().get(&owner) {
+            return Ok(slot.clone());
+        }
+        let slot = Arc::new(Slot(FairMutex::new(Held {
+            context: self.context()?,
+            ends: if self.setup.system_tokens == 0 {
+                vec![0]
+            } else {
+                Vec::new()
+            },
+            last: None,
+        })));
+        Ok(self.slots.lock().entry(owner).or_insert(slot).clone())
+    }
+
+    /// Drops an owner's context, if it has one.
+    pub(super) fn drop_slot(&self, owner: Owner) -> Result<(), EngineError> {
+        let slot = self.slots.lock().remove(&owner);
+        // Somebody who still reads it has the last word.
+        match slot.and_then(Arc::into_inner) {
+            Some(slot) => self.recycle(slot.0.into_inner().context),
+            None => Ok(()),
+        }
+    }
+
+    /// A context of the request's own that holds what `owner`'s holds at `version`.
+    pub(super) fn fork(
+        &self,
+        owner: Owner,
+        version: u32,
+        ticket: u32,
+    ) -> Result<Arc<Slot>, EngineError> {
+        let own = Owner::Request(ticket);
+        let source = self.slot(owner)?;
+        if own == owner {
+            let mut held = source.lock();
+            let end = self.end(&held, owner, version)?;
+            held.cut(version, end).map_err(|error| self.error(error))?;
+            drop(held);
+            return Ok(source);
+        }
+        let (state, ends) = {
+            let mut held = source.lock();
+            let end = self.end(&held, owner, version)?;
+            let state = held
+                .context
+                .export(0..end)
+                .map_err(|error| self.error(error))?;
+            (state, held.ends[..=version as usize].to_vec())
+        };
+        let mut context = self.context()?;
+        let end = ends.last().copied().unwrap_or(0);
+        context
+            .import(0..end, &state)
+            .map_err(|error| self.error(error))?;
+        let slot = Arc::new(Slot(FairMutex::new(Held {
+            context,
+            ends,
+            last: None,
+        })));
+        // It may have begun once before, on a lane that failed.
+        self.drop_slot(own)?;
+        self.slots.lock().insert(own, slot.clone());
+        Ok(slot)
+    }
+
+    pub(super) fn end(&self, held: &Held, owner: Owner, version: u32) -> Result<u32, EngineError> {
+        held.end_of(version).ok_or(EngineError::NotResident {
+            owner,
+            version,
+            engine: self.engine,
+        })
+    }
+
+    /// Appends a piece, letting others at the context between two computations. `logits`: those after the
+    /// last token are wanted; the most likely next token is returned.
+    pub(super) fn push(
+        &self,
+        slot: &Slot,
+        piece: &Piece,
+        logits: bool,
+        token: &CancelToken,
+    ) -> Result<Option<Token>, EngineError> {
+        let mut next = None;
+        feed(
+            piece,
+            logits,
+            self.setup.options.chunk,
+            self.width()?,
+            |part, last| {
+                token.check()?;
+                let mut held = slot.lock();
+                let context = &mut held.context;
+                let done = match part {
+                    Part::Tokens(tokens) => context.push_tokens(tokens, last, token),
+                    Part::Embeddings(numbers) => context.push_embeddings(numbers, token),
+                };
+                done.map_err(|error| self.error(error))?;
+                if last {
+                    next = context.logits().map(most_likely);
+                }
+                Ok(())
+            },
+        )?;
+        Ok(next)
+    }
+
+    fn width(&self) -> Result<usize, EngineError> {
+        Ok(self.loaded()?.model.embedding())
+    }
+
+    /// What an item puts into a context.
+    pub(super) fn piece(&self, stream: StreamId, item: &Item) -> Result<Piece, EngineError> {
+        match *item {
+            Item::Frame { index, tokens } => {
+                let width = self.width()?;
+                if !self.setup.encodes {
+                    let embeddings = content::blind(stream, index, tokens, width);
+                    return Ok(Piece::Embeddings(embeddings.into()));
+                }
+                let embedding = self.setup.registry.embedding(stream, index);
+                let embedding = embedding.ok_or_else(|| {
+                    EngineError::Contract(format!(
+                        "frame {index} of stream {} has no embedding",
+                        stream.0
+                    ))
+                })?;
+                if embedding.len() != tokens as usize * width {
+                    return Err(EngineError::Contract(format!(
+                        "frame {index} of stream {} has {} numbers, {tokens} tokens of {width} take {}",
+                        stream.0,
+                        embedding.len(),
+                        tokens as usize * width
+                    )));
+                }
+                Ok(Piece::Embeddings(embedding))
+            }
+            Item::Query { index, prompt, .. } => {
+                let texts = &self.loaded()?.texts;
+                Ok(Piece::Tokens(texts.prompt(stream, index, prompt)))
+            }
+            Item::Answer { query, tokens } => {
+                let said = self.setup.answers.as_ref();
+                let said = said.and_then(|said| said.lock().get(&(stream, query)).cloned());
+                said.filter(|said| said.len() == tokens as usize)
+                    .map(Piece::Tokens)
+                    .ok_or_else(|| {
+                        EngineError::Contract(format!(
+                            "answer {query} of stream {} is not known as {tokens} tokens",
+                            stream.0
+                        ))
+                    })
+            }
+        }
+    }
+
+    /// The first items that a stream has published.
+    pub(super) fn items(&self, stream: StreamId, version: u32) -> Result<Vec<Item>, EngineError> {
+        let published = self.published.lock();
+        let items = published[stream.0 as usize].get(..version as usize);
+        items.map(<[Item]>::to_vec).ok_or(EngineError::NotResident {
+            owner: Owner::Stream(stream),
+            version,
+            engine: self.engine,
+        })
+    }
+
+    pub(super) fn publish(
+        &self,
+        stream: StreamId,
+        version: u32,
+        item: Item,
+    ) -> Result<(), EngineError> {
+        let mut published = self.published.lock();
+        let items = &mut published[stream.0 as usize];
+        items.push(item);
+        if items.len() == version as usize {
+            return Ok(());
+        }
+        Err(EngineError::Contract(format!(
+            "version {version} of stream {} was published after {}",
+            stream.0,
+            items.len() - 1
+        )))
+    }
+
+    /// Adds to a context what was copied out of another processor's.
+    pub(super) fn import(
+        &self,
+        owner: Owner,
+        stream: StreamId,
+        exported: &Exported,
+    ) -> Result<(), EngineError> {
+        let items = self.items(stream, exported.version)?;
+        let slot = self.slot(owner)?;
+        let mut held = slot.lock();
+        if held.version() >= Some(exported.version) {
+            return Ok(());
+        }
+        let fail = |error| self.error(error);
+        let mut ends = Vec::new();
+        // Without anything before it, it begins with the system prompt.
+        let (start, mut end, from) = if let Some(after) = exported.after {
+            let start = self.end(&held, owner, after)?;
+            held.cut(after, start).map_err(fail)?;
+            (start, start, after)
+        } else {
+            held.ends.clear();
+            held.context.truncate(0).map_err(fail)?;
+            ends.push(self.setup.system_tokens);
+            (0, self.setup.system_tokens, 0)
+        };
+        ends.extend(items.iter().skip(from as usize).map(|item| {
+            end += tokens_of(item);
+            end
+        }));
+        held.context
+            .import(start..end, &exported.state)
+            .map_err(|error| self.error(error))?;
+        held.extend(&ends);
+        Ok(())
+    }
+}
+
+/// Tokens that an item adds to a context.
+pub(super) fn tokens_of(item: &Item) -> u32 {
+    match *item {
+        Item::Frame { tokens, .. } | Item::Answer { tokens, .. } => tokens,
+        Item::Query { .. } => 0,
+    }
+}
+
+/// The first of the greatest.
+pub(super) fn most_likely(logits: &[f32]) -> Token {
+    let mut best = 0;
+    for (index, &logit) in logits.iter().enumerate() {
+        if logit > logits[best] {
+            best = index;
+        }
+    }
+    // A vocabulary is counted by the same type.
+    Token::try_from(best).unwrap_or(Token::MAX)
+}
+
+/// A part of a piece: what one computation takes.
+pub(super) enum Part<'p> {
+    Tokens(&'p [Token]),
+    Embeddings(&'p [f32]),
+}
+
+/// Cuts a piece into chunks, the same whoever feeds it. `each` learns whether logits are wanted.
+pub(super) fn feed(
+    piece: &Piece,
+    logits: bool,
+    chunk: u32,
+    width: usize,
+    mut each: impl FnMut(Part<'_>, bool) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let chunk = chunk.max(1) as usize;
+    match piece {
+        Piece::Tokens(tokens) => {
+            let chunks = tokens.len().div_ceil(chunk);
+            for (index, part) in tokens.chunks(chunk).enumerate() {
+                each(Part::Tokens(part), logits && index + 1 == chunks)?;
+            }
+        }
+        Piece::Embeddings(numbers) => {
+            for part in numbers.chunks(chunk * width.max(1)) {
+                each(Part::Embeddings(part), false)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl KvStore for Store {
+    fn export(
+        &self,
+        owner: Owner,
+        version: u32,
+        held: Option<u32>,
+    ) -> Result<Exported, EngineError> {
+        let slot = self.slots.lock().get(&owner).cloned();
+        let Some(slot) = slot else {
+            return Err(EngineError::NotResident {
+                owner,
+                version,
+                engine: self.engine,
+            });
+        };
+        let mut source = slot.lock();
+        let newest = source.version().ok_or(EngineError::NotResident {
+            owner,
+            version,
+            engine: self.engine,
+        })?;
+        let version = version.min(newest);
+        let after = held.map(|held| held.min(version));
+        let start = after.map_or(Ok(0), |after| self.end(&source, owner, after))?;
+        let range: Range<u32> = start..self.end(&source, owner, version)?;
+        let state = source
+            .context
+            .export(range)
+            .map_err(|error| self.error(error))?;
+        Ok(Exported {
+            version,
+            after,
+            state,
+        })
+    }
+}

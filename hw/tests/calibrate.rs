@@ -1,0 +1,282 @@
+//! Calibration of engines that pretend: what is measured is what they took, and the profile says so.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use std::cell::RefCell;
+
+use common::{SOC, in_time, world};
+use hw::calibrate::bench::Timed;
+use hw::calibrate::profile::{Provenance, profile};
+use hw::calibrate::{Event, Measured, Measurer, Plan, Point, journal};
+use hw::mock::Mocks;
+use sim::load::{check_costs, check_soc};
+use sim::spec::model::StageKind;
+use sim::world::{EngineId, StageId, World};
+
+fn small() -> Plan {
+    Plan {
+        frames: vec![8, 4, 16],
+        queries: vec![(4, 3), (8, 2)],
+        encodes: 2,
+        streams: false,
+        pairs: false,
+        beside: (2, 3),
+        least: 2,
+        most: 2,
+        narrow: 0.0,
+    }
+}
+
+fn provenance() -> Provenance {
+    Provenance {
+        date: "1 January 2026".into(),
+        host: "a machine".into(),
+        versions: "mock".into(),
+    }
+}
+
+/// Time of a point by the world's table, s.
+fn truth(world: &World, point: &Point) -> f64 {
+    let Point::Stage {
+        engine,
+        kind,
+        size,
+        context,
+    } = point
+    else {
+        panic!("{point:?} is no stage")
+    };
+    let of = |kind| {
+        let index = world.stages.iter().position(|stage| stage.kind == kind);
+        StageId(index.unwrap() as u8)
+    };
+    let on = world.engines.iter().position(|other| other.name == *engine);
+    let on = EngineId(on.unwrap() as u8);
+    let cost = world.costs.get(on, of(*kind)).unwrap();
+    cost.alone.at(*size as f64, f64::from(*context)).secs
+}
+
+#[test]
+fn a_walk_measures_every_stage_and_no_contract_is_broken() {
+    in_time(|| {
+        let world = world("");
+        let mocks = Mocks::new(&world);
+        let registry = mocks.registry();
+        let lines = RefCell::new(String::new());
+        let listener = |event: &Event| {
+            if let Event::Sample { point, timed } = event {
+                let mut lines = lines.borrow_mut();
+                lines.push_str(&journal::line(point, timed));
+                lines.push('\n');
+            }
+        };
+        let earlier = Measured::default();
+        let measurer = Measurer::start(
+            &world,
+            mocks.engines(),
+            registry,
+            small(),
+            earlier,
+            listener,
+        )
+        .unwrap();
+        let measured = measurer.measure().unwrap();
+        assert_eq!(journal::read(&lines.borrow()), Ok(measured.clone()));
+        let mut kinds = [0; 6];
+        for (point, series) in &measured.series {
+            let Point::Stage { kind, .. } = point else {
+                panic!("{point:?} was not asked for")
+            };
+            kinds[*kind as usize % 6] += 1;
+            assert_eq!(series.wall.len() % 2, 0, "{point:?}");
+            // A mock's export takes no time of its own: its import waits for both.
+            if matches!(kind, StageKind::Export | StageKind::Import) {
+                continue;
+            }
+            let truth = truth(&world, point);
+            for &wall in &series.wall {
+                // A sleep may be late, never early; 2 s is more than any machine oversleeps.
+                assert!(wall >= 0.999 * truth, "{point:?} {wall} {truth}");
+                assert!(wall < truth + 2.0, "{point:?} {wall} {truth}");
+            }
+        }
+        // Ingest by 3 frames, queries of 2 sizes at 3 depths, and 2 language engines.
+        let count = |wanted: StageKind| {
+            let points = measured.series.keys();
+            points
+                .filter(|point| matches!(point, Point::Stage { kind, .. } if *kind == wanted))
+                .count()
+        };
+        assert_eq!(count(StageKind::Encode), 3);
+        assert_eq!(count(StageKind::Ingest), 6);
+        assert_eq!(count(StageKind::QueryPrefill), 12);
+        assert_eq!(count(StageKind::Decode), 12);
+        // 4 and 16 tokens added; 8, 12 and 28 whole, with the system prompt's.
+        assert_eq!(count(StageKind::Import), 10);
+
+        // Going on from what is there measures nothing again.
+        let mocks = Mocks::new(&world);
+        let registry = mocks.registry();
+        let again = |event: &Event| assert!(!matches!(event, Event::Sample { .. }), "{event:?}");
+        let measurer = Measurer::start(
+            &world,
+            mocks.engines(),
+            registry,
+            small(),
+            measured.clone(),
+            again,
+        );
+        assert_eq!(measurer.unwrap().measure().unwrap(), measured);
+    });
+}
+
+#[test]
+fn pairs_are_measured_in_turns() {
+    in_time(|| {
+        let world = world("");
+        let mocks = Mocks::new(&world);
+        let registry = mocks.registry();
+        let plan = Plan {
+            pairs: true,
+            least: 1,
+            most: 1,
+            frames: vec![2],
+            queries: vec![(1, 2)],
+            encodes: 1,
+            beside: (1, 2),
+            ..small()
+        };
+        let earlier = Measured::default();
+        let measurer =
+            Measurer::start(&world, mocks.engines(), registry, plan, earlier, |_| {}).unwrap();
+        let measured = measurer.measure().unwrap();
+        let pairs = measured
+            .series
+            .keys()
+            .filter(|point| matches!(point, Point::Pair { busy: true, .. }));
+        // Three kinds on two lanes, one on the third: 9 + 9 + 4 × 3.
+        assert_eq!(pairs.count(), 30);
+    });
+}
+
+/// What a machine would measure that is exactly as the table says.
+fn ideal(world: &World) -> Measured {
+    let mut measured = Measured::default();
+    let mut add = |engine: &str, kind, size: u64, context| {
+        let point = Point::Stage {
+            engine: engine.into(),
+            kind,
+            size,
+            context,
+        };
+        let wall_s = truth(world, &point);
+        for factor in [0.98, 1.0, 1.02] {
+            let timed = Timed {
+                wall_s: factor * wall_s,
+                cpu_s: Some(wall_s),
+            };
+            measured.add(point.clone(), timed);
+        }
+    };
+    for engine in ["cpu", "gpu"] {
+        add(engine, StageKind::Encode, 1, 0);
+        for size in [8, 49, 98] {
+            add(engine, StageKind::Project, size, 0);
+            for context in [5, 200, 700] {
+                add(engine, StageKind::Ingest, size, context);
+                add(engine, StageKind::QueryPrefill, size, context);
+                add(engine, StageKind::Decode, size, context);
+            }
+            add(engine, StageKind::Export, size * 10_000, 0);
+            add(engine, StageKind::Import, size * 10_000, 0);
+        }
+    }
+    add("npu", StageKind::Encode, 1, 0);
+    for (busy, wall_s) in [(false, 0.1), (true, 0.125)] {
+        for beside in [StageKind::Decode, StageKind::QueryPrefill] {
+            let point = Point::Pair {
+                victim: "cpu".into(),
+                does: StageKind::Decode,
+                aggressor: "gpu".into(),
+                beside,
+                busy,
+            };
+            measured.add(
+                point,
+                Timed {
+                    wall_s,
+                    cpu_s: None,
+                },
+            );
+        }
+    }
+    let point = Point::Stream {
+        lane: "cpu".into(),
+        together: false,
+    };
+    let timed = Timed {
+        wall_s: 17.5,
+        cpu_s: None,
+    };
+    measured.add(point, timed);
+    measured
+}
+
+#[test]
+fn a_profile_gives_back_the_costs_that_were_measured() {
+    let world = world("");
+    let measured = ideal(&world);
+    let profile = profile(&world, &measured, SOC, &provenance()).unwrap();
+    check_costs("costs.toml", &profile.costs).unwrap_or_else(|faults| panic!("{faults}"));
+    let soc = check_soc("soc.toml", &profile.soc).unwrap_or_else(|faults| panic!("{faults}"));
+    let port = soc.iter().find(|number| number.path.contains("port_gbps"));
+    assert_eq!(port.unwrap().value, 17.5);
+    assert!(profile.soc.contains("1.25, 1.25"), "{}", profile.soc);
+
+    let calibrated = common::world_with("", &profile.soc, &profile.costs);
+    for (point, series) in &measured.series {
+        if matches!(point, Point::Stage { .. }) {
+            let (now, was) = (truth(&calibrated, point), series.median().unwrap());
+            assert!((now / was - 1.0).abs() < 1e-6, "{point:?}: {now} of {was}");
+        }
+    }
+    for quality in &profile.quality {
+        let cv = quality.cv;
+        assert!((cv - 0.02).abs() < 1e-9, "{cv}: samples scatter by 2 %");
+    }
+    let measured_numbers = calibrated.provenance.iter().filter(|number| {
+        number
+            .note
+            .as_ref()
+            .is_some_and(|note| note.contains("a machine"))
+    });
+    assert!(measured_numbers.count() > 20);
+}
+
+#[test]
+fn a_profile_is_not_made_of_nothing() {
+    let world = world("");
+    let mut measured = ideal(&world);
+    measured.series.retain(|point, _| {
+        !matches!(point, Point::Stage { kind: StageKind::Decode, engine, .. } if engine == "gpu")
+    });
+    let error = profile(&world, &measured, SOC, &provenance()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no sample of `decode` on engine `gpu`: its cost cannot be given"
+    );
+}
+
+#[test]
+fn a_journal_is_read_to_its_last_whole_line() {
+    let text = "# started\nstage\tcpu\tingest\t8\t5\t1e-2\t-\nstage\tcpu\tinge";
+    let measured = journal::read(text).unwrap();
+    assert_eq!(measured.series.len(), 1);
+    assert_eq!(journal::read("stage\tcpu\twhat\t8\t5\t1e-2\t-\n"), Err(1));
+    assert_eq!(
+        journal::read("\nstage\tcpu\tingest\t8\t5\tNaN\t-\n"),
+        Err(2)
+    );
+}

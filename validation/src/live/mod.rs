@@ -1,0 +1,267 @@
+//! Live runs against simulated ones: the error of each prediction, and where it comes from.
+//!
+//! A live run and a simulated one of the same replication meet the same arrivals and lengths, so they are
+//! compared in pairs. A metric's measured value is its mean over live replications, its prediction the mean
+//! over the simulated ones; the interval of the error is that of the paired differences. How much the live
+//! runs scatter among themselves is given beside it: an error within that is not the model's.
+
+mod stages;
+pub mod text;
+
+use serde::Serialize;
+use sim::metrics::Summary;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+pub use stages::{StageRow, StageTimes};
+
+/// A live run and a simulated one of one replication.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// Policy, as people write it.
+    pub policy: String,
+    /// Metrics of the live run.
+    pub live: Summary,
+    /// Metrics of the simulated run.
+    pub simulated: Summary,
+}
+
+/// A metric that predictions are held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Answers per second.
+    Throughput,
+    /// Mean time to first token, s.
+    Ttft,
+    /// Mean completion time, s.
+    Completion,
+}
+
+impl Metric {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Throughput, Self::Ttft, Self::Completion];
+
+    /// Name and unit, for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput /s",
+            Self::Ttft => "mean TTFT s",
+            Self::Completion => "mean completion s",
+        }
+    }
+
+    fn of(self, summary: &Summary) -> Option<f64> {
+        match self {
+            Self::Throughput => Some(summary.throughput_rps),
+            Self::Ttft => summary.ttft_s.mean,
+            Self::Completion => summary.completion_s.mean,
+        }
+    }
+}
+
+/// One metric under one policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Policy.
+    pub policy: String,
+    /// Metric.
+    pub metric: Metric,
+    /// Replications.
+    pub runs: usize,
+    /// Mean of the live runs.
+    pub measured: f64,
+    /// Mean of the simulated runs.
+    pub predicted: f64,
+    /// (predicted − measured) ÷ measured.
+    pub error: f64,
+    /// Half the 95 % interval of the error; absent for one run.
+    pub error_half_width: Option<f64>,
+    /// Coefficient of variation of the paired ratio measured ÷ predicted: what live runs scatter beyond what
+    /// the replications' workloads explain; absent for one run.
+    pub scatter: Option<f64>,
+}
+
+/// How far predictions may be off.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    /// Greatest median of the absolute errors.
+    pub median: f64,
+    /// Greatest absolute error.
+    pub worst: f64,
+}
+
+impl Default for Bound {
+    /// 5 % and 12 %.
+    fn default() -> Self {
+        Self {
+            median: 0.05,
+            worst: 0.12,
+        }
+    }
+}
+
+/// The comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// By policy, in the order of their first pair, then metric.
+    pub rows: Vec<Row>,
+    /// Median of the absolute errors.
+    pub median: f64,
+    /// Greatest absolute error.
+    pub worst: f64,
+    /// What was allowed.
+    pub bound: Bound,
+    /// Whether both are within the bound, and there is anything to judge.
+    pub holds: bool,
+}
+
+/// Compares pairs, in any order. Runs of a policy in which a metric does not exist are left out of its row,
+/// which counts those that are in it.
+pub fn compare(pairs: &[Pair], bound: Bound) -> Comparison {
+    let mut policies: Vec<&str> = Vec::new();
+    for pair in pairs {
+        if !policies.contains(&pair.policy.as_str()) {
+            policies.push(&pair.policy);
+        }
+    }
+    let rows: Vec<Row> = policies
+        .iter()
+        .flat_map(|policy| {
+            Metric::ALL
+                .into_iter()
+                .filter_map(|metric| row(pairs, policy, metric))
+        })
+        .collect();
+    let mut errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let middle = errors.len() / 2;
+    let median = match errors.len() {
+        0 => f64::NAN,
+        length if length % 2 == 1 => errors[middle],
+        _ => 0.5 * (errors[middle - 1] + errors[middle]),
+    };
+    let worst = errors.last().copied().unwrap_or(f64::NAN);
+    Comparison {
+        rows,
+        median,
+        worst,
+        bound,
+        holds: median <= bound.median && worst <= bound.worst,
+    }
+}
+
+fn row(pairs: &[Pair], policy: &str, metric: Metric) -> Option<Row> {
+    let values: Vec<(f64, f64)> = pairs
+        .iter()
+        .filter(|pair| pair.policy == policy)
+        .filter_map(|pair| Some((metric.of(&pair.live)?, metric.of(&pair.simulated)?)))
+        .collect();
+    let count = values.len() as f64;
+    let measured = values.iter().map(|(live, _)| live).sum::<f64>() / count;
+    let predicted = values.iter().map(|(_, simulated)| simulated).sum::<f64>() / count;
+    if values.is_empty() || measured <= 0.0 {
+        return None;
+    }
+    let differences = values
+        .iter()
+        .map(|(live, simulated)| (simulated - live) / measured);
+    let ratios = values
+        .iter()
+        .filter(|(_, simulated)| *simulated > 0.0)
+        .map(|(live, simulated)| live / simulated);
+    let t = quantile(values.len());
+    let deviation_of = deviation(differences);
+    Some(Row {
+        policy: policy.to_owned(),
+        metric,
+        runs: values.len(),
+        measured,
+        predicted,
+        error: (predicted - measured) / measured,
+        error_half_width: deviation_of
+            .zip(t)
+            .map(|((_, deviation), t)| t * deviation / count.sqrt()),
+        scatter: deviation(ratios).map(|(mean, deviation)| deviation / mean),
+    })
+}
+
+/// Mean and standard deviation; `None` of fewer than two.
+fn deviation(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
+    let count = values.clone().count() as f64;
+    if count < 2.0 {
+        return None;
+    }
+    let mean = values.clone().sum::<f64>() / count;
+    let square: f64 = values.map(|value| (value - mean).powi(2)).sum();
+    Some((mean, (square / (count - 1.0)).sqrt()))
+}
+
+/// Two-sided 95 % quantile of Student's t for so many values.
+fn quantile(count: usize) -> Option<f64> {
+    let freedom = count.checked_sub(1).filter(|&freedom| freedom > 0)?;
+    let distribution = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
+    Some(distribution.inverse_cdf(0.975))
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::metrics::Latency;
+
+    use super::*;
+
+    fn pair(policy: &str, live: [f64; 3], simulated: [f64; 3]) -> Pair {
+        let summary = |[throughput_rps, ttft, completion]: [f64; 3]| {
+            let latency = |mean| Latency {
+                count: 1,
+                mean: Some(mean),
+                ..Latency::default()
+            };
+            Summary {
+                throughput_rps,
+                ttft_s: latency(ttft),
+                completion_s: latency(completion),
+                ..Summary::default()
+            }
+        };
+        Pair {
+            policy: policy.to_owned(),
+            live: summary(live),
+            simulated: summary(simulated),
+        }
+    }
+
+    #[test]
+    fn errors_are_relative_to_what_was_measured() {
+        let pairs = [
+            pair("a", [1.0, 2.0, 4.0], [1.1, 2.0, 3.0]),
+            pair("b", [1.0, 2.0, 4.0], [1.0, 2.0, 4.0]),
+            pair("a", [3.0, 2.0, 4.0], [3.1, 2.0, 5.0]),
+        ];
+        let comparison = compare(&pairs, Bound::default());
+        assert_eq!(comparison.rows.len(), 6);
+        let throughput = &comparison.rows[0];
+        assert_eq!((throughput.policy.as_str(), throughput.runs), ("a", 2));
+        assert!((throughput.measured - 2.0).abs() < 1e-12);
+        assert!((throughput.error - 0.05).abs() < 1e-12, "{throughput:?}");
+        // Both differences are 0.1 of a mean of 2.
+        assert!(throughput.error_half_width.unwrap_or(1.0) < 1e-9);
+        let completion = &comparison.rows[2];
+        assert!(completion.error.abs() < 1e-12);
+        // Differences of −1/4 and +1/4: t is 12.7 for one degree of freedom.
+        let half = completion.error_half_width.unwrap_or(0.0);
+        assert!((half - 12.706 * 0.25).abs() < 1e-2, "{half}");
+        assert_eq!(comparison.rows[3].error_half_width, None);
+        assert!((comparison.worst - 0.05).abs() < 1e-12);
+        assert!(comparison.holds);
+        let strict = Bound {
+            median: 0.05,
+            worst: 0.04,
+        };
+        assert!(!compare(&pairs, strict).holds);
+    }
+
+    #[test]
+    fn nothing_compared_does_not_hold() {
+        assert!(!compare(&[], Bound::default()).holds);
+    }
+}

@@ -1,0 +1,124 @@
+//! The comparison and the quality of a calibration, for people.
+
+use std::fmt::Write as _;
+
+use super::{Comparison, StageRow};
+
+/// How well a stage's form fits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QualityRow {
+    /// Engine.
+    pub engine: String,
+    /// Stage.
+    pub stage: String,
+    /// Points of size and context.
+    pub points: usize,
+    /// Samples of all points.
+    pub samples: usize,
+    /// Spread of samples of one point.
+    pub cv: f64,
+    /// Worst relative error of the form.
+    pub worst: f64,
+    /// Worst relative error of a point that was left out of the fit.
+    pub left_out: Option<f64>,
+}
+
+/// A table of fits.
+pub fn quality(rows: &[QualityRow]) -> String {
+    let mut text = format!(
+        "{:10} {:14} {:>6} {:>7} {:>7} {:>9} {:>9}\n",
+        "engine", "stage", "points", "samples", "spread", "fit worst", "left out"
+    );
+    for row in rows {
+        let left_out = row.left_out.map_or_else(String::new, percent);
+        _ = writeln!(
+            text,
+            "{:10} {:14} {:>6} {:>7} {:>7} {:>9} {left_out:>9}",
+            row.engine,
+            row.stage,
+            row.points,
+            row.samples,
+            percent(row.cv),
+            percent(row.worst),
+        );
+    }
+    text
+}
+
+/// The comparison; `late_s` is how late the driver handled things, on average.
+pub fn comparison(
+    comparison: &Comparison,
+    live: &[StageRow],
+    simulated: &[StageRow],
+    late_s: f64,
+) -> String {
+    let mut text = format!(
+        "{:20} {:18} {:>4} {:>9} {:>9} {:>16} {:>8}\n",
+        "policy", "metric", "runs", "measured", "predicted", "error", "scatter"
+    );
+    for row in &comparison.rows {
+        let half = row
+            .error_half_width
+            .map_or_else(String::new, |half| format!(" ± {:.1}", 100.0 * half));
+        let error = format!("{:+.1}{half} %", 100.0 * row.error);
+        let scatter = row.scatter.map_or_else(String::new, percent);
+        _ = writeln!(
+            text,
+            "{:20} {:18} {:>4} {:>9.4} {:>9.4} {error:>16} {scatter:>8}",
+            row.policy,
+            row.metric.label(),
+            row.runs,
+            row.measured,
+            row.predicted,
+        );
+    }
+    _ = writeln!(
+        text,
+        "\nmedian error {}, allowed {}; worst {}, allowed {}: {}",
+        percent(comparison.median),
+        percent(comparison.bound.median),
+        percent(comparison.worst),
+        percent(comparison.bound.worst),
+        if comparison.holds {
+            "holds"
+        } else {
+            "does not hold"
+        }
+    );
+    _ = writeln!(
+        text,
+        "\nTime of stages ÷ their cost alone. Live and alone: 1 where the cost is right; beside others: the slowdown.\n{:10} {:14} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9}",
+        "engine", "stage", "alone", "live", "", "beside", "live", "predicted"
+    );
+    for row in live {
+        let same = simulated
+            .iter()
+            .find(|other| (&other.engine, &other.stage) == (&row.engine, &row.stage));
+        _ = writeln!(
+            text,
+            "{:10} {:14} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9}",
+            row.engine,
+            row.stage,
+            row.solo,
+            ratio(row.solo_ratio),
+            "",
+            row.shared,
+            ratio(row.shared_ratio),
+            ratio(same.and_then(|same| same.shared_ratio)),
+        );
+    }
+    _ = writeln!(
+        text,
+        "\nThe driver handled arrivals and ends {:.3} ms late on average.",
+        1e3 * late_s
+    );
+    text
+}
+
+fn percent(value: f64) -> String {
+    format!("{:.1} %", 100.0 * value)
+}
+
+fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
+}
