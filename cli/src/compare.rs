@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use reports::facts::{Facts, policy_name};
+use reports::facts::Facts;
 use reports::interval::Replicated;
 use reports::{json, table};
 use sim::load::Inputs;
@@ -86,7 +86,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let workers = Workers::new(options.jobs, runs.sum())?;
     let compared: Vec<(String, Replicated)> = worlds
         .iter()
-        .map(|world| (policy_name(&world.policy), workers.replicate(world)))
+        .map(|world| (world.policy.to_string(), workers.replicate(world)))
         .collect();
     drop(workers);
     let facts = Facts::of(first, &options.file());

@@ -29,7 +29,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
 
-    /// Dispatch policy that it was recorded with, if not the scenario's.
+    /// Dispatch policy instead of the scenario's: the one that it was recorded under, or another to
+    /// see where it would first do otherwise.
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 }
@@ -47,10 +48,12 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             "record one with `crossinfer run SCENARIO --out DIR --trace`",
         )
     })?;
+    let own = Header::of(&world, header.run);
     let same = Header {
         seed: header.seed,
         title: header.title.clone(),
-        ..Header::of(&world, header.run)
+        policy: header.policy.clone(),
+        ..own.clone()
     };
     if header != same {
         return Err(Failure::usage(
@@ -59,6 +62,15 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
                 arguments.scenario.display()
             ),
             "give the scenario that it was recorded with",
+        ));
+    }
+    if arguments.policy.is_none() && header.policy != own.policy {
+        return Err(Failure::usage(
+            format!(
+                "`{name}` was recorded under policy `{}`, and the scenario has `{}`",
+                header.policy, own.policy
+            ),
+            format!("give `--policy {}`", header.policy),
         ));
     }
     possible(&world, &records)
@@ -82,7 +94,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             header.run
         )),
         Ok(Some(difference)) => {
-            print(&format!("different: {difference}\n"))?;
+            print(&format!("different: {}\n", difference.tell(&header)))?;
             Err(Failure::No)
         }
     }

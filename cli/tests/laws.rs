@@ -208,7 +208,24 @@ fn a_folder_gets_everything_and_a_trace_replays() {
     assert!(stdout(&["replay", trace, "toy.toml"]).starts_with("identical: "));
     let other = crossinfer(&["replay", trace, "toy.toml", "--policy", "serial"]);
     assert_eq!(other.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&other.stdout).starts_with("different: record "));
+    let told = String::from_utf8_lossy(&other.stdout);
+    assert!(
+        told.starts_with("different: record ") && !told.contains('{'),
+        "{told}"
+    );
+    // A trace knows its policy.
+    let serial = folder("serial");
+    let serial = serial.to_str().expect("the path is text");
+    stdout(&[
+        "run", "toy.toml", "--policy", "serial", "--out", serial, "--trace",
+    ]);
+    let serial = format!("{serial}/trace.jsonl");
+    let other = crossinfer(&["replay", &serial, "toy.toml"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("give `--policy serial`"));
+    assert!(
+        stdout(&["replay", &serial, "toy.toml", "--policy", "serial"]).starts_with("identical")
+    );
 
     // A report stays where it is; a second run replaces the first, and leaves no trace of it.
     let made = crossinfer(&["report", path]);

@@ -1,7 +1,7 @@
 //! What was simulated: the part of every report that does not come from the run itself.
 
 use sim::spec::quantity::OriginKind;
-use sim::spec::scenario::{Binding, Keep, Modes, Policy, StateTransfer, Terms};
+use sim::spec::scenario::{Binding, Keep, Modes, StateTransfer};
 use sim::time::Instant;
 use sim::workload::{QueryTimes, StreamPlan, describe};
 use sim::world::{Provenance, World};
@@ -78,7 +78,7 @@ impl Facts {
             title: world.title.clone(),
             soc: (world.soc_key.clone(), world.soc_name.clone()),
             model: (world.model_key.clone(), world.model_name.clone()),
-            policy: policy_name(&world.policy),
+            policy: world.policy.to_string(),
             contention: world.contention.name().to_owned(),
             modes: modes(&world.modes),
             context: context(world),
@@ -97,29 +97,6 @@ impl Facts {
             origins: origins(world),
             warnings: world.warnings.clone(),
         }
-    }
-}
-
-/// A policy in short text, as the command line takes it.
-pub fn policy_name(policy: &Policy) -> String {
-    match policy {
-        Policy::StateAware { terms } => format!(
-            "state_aware:{}",
-            match terms {
-                Terms::W => "w",
-                Terms::Wp => "w+p",
-                Terms::Wps => "w+p+s",
-            }
-        ),
-        Policy::Single { lane } => format!("single:{lane}"),
-        Policy::Serial => "serial".into(),
-        Policy::Naive => "naive".into(),
-        Policy::IdleFirst => "idle_first".into(),
-        Policy::ReuseFirst => "reuse_first".into(),
-        Policy::Fixed { .. } => "fixed".into(),
-        Policy::RoundRobin => "round_robin".into(),
-        Policy::ShortestJobFirst => "shortest_job_first".into(),
-        Policy::EarliestDeadlineFirst => "earliest_deadline_first".into(),
     }
 }
 

@@ -4,21 +4,21 @@
 //! to a fresh scheduler and finds the first effect that differs. A live run that replays without
 //! difference was scheduled by the same scheduler that is simulated.
 //!
-//! Line 1 is a header, `{"trace":"crossinfer","version":1,…}`; the rest are `{"t":ns,"in":…}` and
+//! Line 1 is a header, `{"trace":"crossinfer","version":2,…}`; the rest are `{"t":ns,"in":…}` and
 //! `{"t":ns,"do":…}` in order.
 
-use std::fmt;
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
 use crate::dispatch::{Dispatcher, Effect, Effects, Input};
 use crate::drive::Sink;
+use crate::spec::scenario::Policy;
 use crate::time::Instant;
-use crate::world::World;
+use crate::world::{LaneId, StreamId, World};
 
 /// Version of the trace format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// First line of a trace: names for the ids in the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub struct Header {
     pub version: u32,
     /// The scenario's title.
     pub title: String,
+    /// The dispatch policy in short text, with the lanes that `fixed` names.
+    pub policy: String,
     /// Root seed.
     pub seed: u64,
     /// Replication.
@@ -51,6 +53,7 @@ impl Header {
             trace: "crossinfer".into(),
             version: VERSION,
             title: world.title.clone(),
+            policy: policy(&world.policy),
             seed: world.seed,
             run,
             engines: world
@@ -75,6 +78,16 @@ impl Header {
                 .collect(),
         }
     }
+}
+
+fn policy(policy: &Policy) -> String {
+    let mut text = policy.to_string();
+    if let Policy::Fixed { lanes } = policy {
+        for (stream, lane) in lanes {
+            text += &format!(", {stream}: {lane}");
+        }
+    }
+    text
 }
 
 /// A line of a trace after the header.
@@ -177,23 +190,30 @@ pub enum ReadError {
     },
 }
 
+#[derive(Deserialize)]
+struct Format {
+    trace: String,
+    version: u32,
+}
+
 /// Reads a trace.
 pub fn read(text: &str) -> Result<(Header, Vec<(Instant, Record)>), ReadError> {
     let mut lines = text.lines().enumerate();
     let (_, first) = lines
         .next()
         .ok_or_else(|| ReadError::Header("the text is empty".into()))?;
-    let header: Header =
-        serde_json::from_str(first).map_err(|error| ReadError::Header(error.to_string()))?;
-    if header.trace != "crossinfer" {
+    let not_header = |error: serde_json::Error| ReadError::Header(error.to_string());
+    // First which format it is: another one's header has other fields.
+    let Format { trace, version } = serde_json::from_str(first).map_err(not_header)?;
+    if trace != "crossinfer" {
         return Err(ReadError::Header(format!(
-            "`trace` is `{}`, expected `crossinfer`",
-            header.trace
+            "`trace` is `{trace}`, expected `crossinfer`"
         )));
     }
-    if header.version != VERSION {
-        return Err(ReadError::Version(header.version));
+    if version != VERSION {
+        return Err(ReadError::Version(version));
     }
+    let header: Header = serde_json::from_str(first).map_err(not_header)?;
     let mut records = Vec::new();
     for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
         let Line { t, record } = serde_json::from_str(line).map_err(|error| ReadError::Line {
@@ -218,13 +238,94 @@ pub struct Difference {
     pub replayed: Option<Effect>,
 }
 
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "record {} at {}: the trace has {:?}, the scheduler asks for {:?}",
-            self.record, self.at, self.recorded, self.replayed
-        )
+impl Difference {
+    /// The difference in words, with the names of the trace's header.
+    pub fn tell(&self, header: &Header) -> String {
+        let told = |effect: &Option<Effect>| match effect {
+            Some(effect) => header.tell(effect),
+            None => "nothing more".to_owned(),
+        };
+        let (recorded, replayed) = (told(&self.recorded), told(&self.replayed));
+        let mut text = format!(
+            "record {} at {}: the trace has {recorded}, the scheduler asks for {replayed}",
+            self.record, self.at
+        );
+        if recorded == replayed {
+            text += &format!(" ({:?} against {:?})", self.recorded, self.replayed);
+        }
+        text
+    }
+}
+
+impl Header {
+    /// What a scheduler asks for, with names.
+    fn tell(&self, effect: &Effect) -> String {
+        fn name(names: &[String], id: usize) -> &str {
+            names.get(id).map_or("an unknown one", String::as_str)
+        }
+        let lane = |id: LaneId| {
+            let lane = self.lanes.get(id.0 as usize);
+            lane.map_or("an unknown lane", |(name, _)| name.as_str())
+        };
+        let stream = |id: StreamId| name(&self.streams, id.0 as usize);
+        match effect {
+            Effect::Start { lane: on, task } => format!(
+                "start of `{}` (size {}, context {}, version {}) of stream `{}` on lane `{}`",
+                name(&self.stages, task.stage.0 as usize),
+                task.size,
+                task.context,
+                task.version,
+                stream(task.stream),
+                lane(*on)
+            ),
+            Effect::Bind {
+                stream: of,
+                index,
+                version,
+            } => format!(
+                "query {index} of `{}` bound to version {version}",
+                stream(*of)
+            ),
+            Effect::Publish {
+                stream: of,
+                version,
+                tokens,
+                ..
+            } => format!(
+                "version {version} of `{}` with {tokens} tokens",
+                stream(*of)
+            ),
+            Effect::Evict {
+                engine,
+                stream: of,
+                tokens,
+            } => format!(
+                "{tokens} tokens of `{}` evicted from `{}`",
+                stream(*of),
+                name(&self.engines, engine.0 as usize)
+            ),
+            Effect::Abandon { stream: of, after } => {
+                format!("no version of `{}` after {after}", stream(*of))
+            }
+            Effect::Complete(done) => format!(
+                "the answer to query {} of `{}` on lane `{}`",
+                done.index,
+                stream(done.stream),
+                lane(done.lane)
+            ),
+            Effect::Refuse {
+                stream: of,
+                index,
+                query,
+                reason,
+                ..
+            } => format!(
+                "{} {index} of `{}` refused (`{}`)",
+                if *query { "query" } else { "frame" },
+                stream(*of),
+                reason.name()
+            ),
+        }
     }
 }
 

@@ -11,14 +11,13 @@ use hw::engine::EngineError;
 use hw::live::{Live, LiveOptions, Models, SetupError};
 use hw::rig::{Options as RigOptions, Outcome, Rig, StartError};
 use indicatif::{ProgressBar, ProgressStyle};
-use reports::facts::policy_name;
 use sim::check::Check;
 use sim::dispatch::{Dispatcher, Effects};
 use sim::drive::drive;
 use sim::load::{Inputs, Kind, Library, Source};
 use sim::metrics::{Metrics, Summary};
 use sim::soc::Soc;
-use sim::trace::{Recorder, replay};
+use sim::trace::{Header, Recorder, replay};
 use sim::world::{LaneId, STAGES_MAX, World};
 use validation::live::{Bound, Pair, StageTimes, compare};
 
@@ -330,7 +329,7 @@ pub(crate) fn validate(arguments: &validate_live::Arguments) -> Result<(), Failu
     let mut late = Vec::new();
     for run in 0..arguments.replications.get() {
         for world in &worlds {
-            let policy = policy_name(&world.policy);
+            let policy = world.policy.to_string();
             say(&format!("live: replication {run}, {policy}"));
             let engines = live(world, &arguments.setup)?;
             let (summary, outcome) = play(world, &engines, run, &mut live_stages)?;
@@ -410,7 +409,8 @@ fn play(
     }
     if let Some(difference) = replay(&mut Dispatcher::new(world), &recorder.records) {
         return Err(Failure::internal(format!(
-            "the live trace does not replay: {difference}"
+            "the live trace does not replay: {}",
+            difference.tell(&Header::of(world, 0))
         )));
     }
     let peak = dispatcher.peak_kv_bytes();

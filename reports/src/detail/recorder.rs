@@ -10,7 +10,6 @@ use sim::time::Instant;
 use sim::world::{ENGINES_MAX, EngineId, LANES_MAX, LaneId, StreamId, World};
 
 use super::{Class, EngineShare, Parts, Requests, Run, Series, Slices, Versions};
-use crate::facts::policy_name;
 use crate::perfetto::book::Book;
 use crate::requests::preparation_name;
 
@@ -123,7 +122,7 @@ impl<'w> Recorder<'w> {
         };
         let mean = |sum: f64| sum / self.answers as f64;
         Run {
-            policy: policy_name(&world.policy),
+            policy: world.policy.to_string(),
             end_ns: end.0,
             warm_up_ns: world.warm_up.0,
             slices: self.slices,

@@ -9,7 +9,6 @@ use sim::world::{LaneId, World};
 
 use super::watch::{Asked, End, Ran, Seen, Stretch};
 use crate::detail::Class;
-use crate::facts::policy_name;
 use crate::number::{ABSENT, quantity, short};
 use crate::requests::preparation_name;
 use crate::table::layout::{append, table, wrap};
@@ -27,7 +26,7 @@ pub(super) fn story(world: &World, run: u32, number: u64, seen: &Seen, asked: &[
             "Query {} of `{stream}` (arrival {number}, both counted from 0): {}; policy {}, replication {run}, seed {}",
             seen.index,
             world.title,
-            policy_name(&world.policy),
+            world.policy.to_string(),
             world.seed
         ),
     );

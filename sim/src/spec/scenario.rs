@@ -1,6 +1,7 @@
 //! The scenario file: what runs on the SoC, how, and for how long.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -226,6 +227,26 @@ pub enum Policy {
     ShortestJobFirst,
     /// When a lane is idle, the ready request with the earliest deadline.
     EarliestDeadlineFirst,
+}
+
+/// In short text, as the command line takes it; the lanes of `fixed` are left out.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::StateAware { terms: Terms::W } => "state_aware:w",
+            Self::StateAware { terms: Terms::Wp } => "state_aware:w+p",
+            Self::StateAware { terms: Terms::Wps } => "state_aware:w+p+s",
+            Self::Single { lane } => return write!(f, "single:{lane}"),
+            Self::Serial => "serial",
+            Self::Naive => "naive",
+            Self::IdleFirst => "idle_first",
+            Self::ReuseFirst => "reuse_first",
+            Self::Fixed { .. } => "fixed",
+            Self::RoundRobin => "round_robin",
+            Self::ShortestJobFirst => "shortest_job_first",
+            Self::EarliestDeadlineFirst => "earliest_deadline_first",
+        })
+    }
 }
 
 impl Default for Policy {
