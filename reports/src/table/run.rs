@@ -114,6 +114,10 @@ fn overload(causes: &[&str]) -> String {
         ),
         ("frames_wait", "frames arrive faster than they are ingested"),
         ("frames_refused", "frames are refused because too many wait"),
+        (
+            "context_full",
+            "frames are refused because the context is full, and before that is another load than after",
+        ),
     ]
     .into_iter()
     .filter(|(name, _)| causes.contains(name))

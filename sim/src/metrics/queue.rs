@@ -12,7 +12,7 @@ const FULL: f64 = 0.98;
 /// ramp (1).
 const GROWING: f64 = 0.5;
 /// Share of arrivals turned away for want of room from which a full lane is overloaded.
-const TURNED_AWAY: f64 = 0.05;
+pub(super) const TURNED_AWAY: f64 = 0.05;
 
 /// Arrivals of one kind that have not ended, with time integrals of their number.
 #[derive(Clone, Copy, Debug, Default)]

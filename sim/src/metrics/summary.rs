@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::queue::Trend;
+use super::queue::{TURNED_AWAY, Trend};
 use super::{Metrics, Sample};
 use crate::dispatch::Reason;
 use crate::time::{Duration, Instant};
@@ -143,7 +143,7 @@ pub struct Summary {
     /// How near to saturation.
     pub load: LoadVerdict,
     /// What is overloaded where saturated: `queries_wait`, `queries_refused`, `frames_wait`,
-    /// `frames_refused`.
+    /// `frames_refused`, `context_full`.
     pub overload: Vec<&'static str>,
     /// Busy share of the busiest lane while queries (or frames) arrived, within [0, 1]; over the whole
     /// run where no trend was read.
@@ -324,6 +324,12 @@ impl Load {
             queries: None,
             frames: None,
         };
+        // Before and after a context is full are two loads, and what is measured is a mixture.
+        let full = metrics.refused_frames[Reason::ContextTooLong as usize];
+        if full as f64 > metrics.frames as f64 * TURNED_AWAY {
+            load.overload.push("context_full");
+            load.verdict = LoadVerdict::Saturated;
+        }
         if world.closed_loop() {
             return load;
         }

@@ -71,6 +71,9 @@ fn a_run_that_stops_answering_is_not_faster() {
     assert_eq!(full.window_s, 1000.0);
     assert_eq!(full.throughput_rps, full.completed as f64 / 1000.0);
     assert_eq!(full.frames_refused_by[0].0, "context_too_long");
+    // Half of the run is of another load than the rest.
+    assert_eq!(full.load, LoadVerdict::Saturated);
+    assert_eq!(full.overload, ["context_full"]);
 }
 
 #[test]
