@@ -10,7 +10,9 @@ use sim::load::Inputs;
 use validation::corun::{self, Matrix, Splits};
 use validation::folder::Stock;
 use validation::oracles;
-use validation::published::{Comparison, Draws, Lab, Measurements, compare, read_measurements};
+use validation::published::{
+    Comparison, Draws, Lab, Measurements, Role, compare, read_measurements,
+};
 use validation::report::{self, Section};
 
 use crate::failure::{Failure, print, say};
@@ -229,12 +231,21 @@ fn published(arguments: &Published) -> Result<(), Failure> {
     let Some(most) = arguments.max_error else {
         return Ok(());
     };
+    if comparison.predicted(Role::Outcome).next().is_none() {
+        return Err(Failure::usage(
+            "no outcome was held against a prediction, so --max-error says nothing",
+            "give rows with `role = \"outcome\"` that a scenario predicts",
+        ));
+    }
     let beyond = comparison.beyond(most);
     for compared in &beyond {
-        let error = compared.error().unwrap_or(f64::NAN);
         let unit = if compared.in_points() { "points" } else { "%" };
+        let off = compared.error().map_or_else(
+            || "0 was measured".to_owned(),
+            |error| format!("{error:+.1} {unit}"),
+        );
         say(&format!(
-            "further off than {most}: {} ({error:+.1} {unit})",
+            "further off than {most}: {} ({off})",
             compared.row.label()
         ));
     }

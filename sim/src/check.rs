@@ -219,7 +219,7 @@ impl Sink for Check<'_> {
                 );
             }
             Input::Finish { lane, bytes, .. } => {
-                self.bytes += bytes;
+                self.bytes = self.bytes.saturating_add(bytes);
                 self.stop(now, lane.0 as usize);
             }
             Input::Fail { lane } => {

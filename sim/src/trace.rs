@@ -7,6 +7,7 @@
 //! Line 1 is a header, `{"trace":"crossinfer","version":2,…}`; the rest are `{"t":ns,"in":…}` and
 //! `{"t":ns,"do":…}` in order.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
@@ -84,7 +85,7 @@ fn policy(policy: &Policy) -> String {
     let mut text = policy.to_string();
     if let Policy::Fixed { lanes } = policy {
         for (stream, lane) in lanes {
-            text += &format!(", {stream}: {lane}");
+            _ = write!(text, ", {stream}: {lane}");
         }
     }
     text
@@ -251,7 +252,7 @@ impl Difference {
             self.record, self.at
         );
         if recorded == replayed {
-            text += &format!(" ({:?} against {:?})", self.recorded, self.replayed);
+            _ = write!(text, " ({:?} against {:?})", self.recorded, self.replayed);
         }
         text
     }

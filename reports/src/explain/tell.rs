@@ -24,10 +24,7 @@ pub(super) fn story(world: &World, run: u32, number: u64, seen: &Seen, asked: &[
         &mut out,
         &format!(
             "Query {} of `{stream}` (arrival {number}, both counted from 0): {}; policy {}, replication {run}, seed {}",
-            seen.index,
-            world.title,
-            world.policy.to_string(),
-            world.seed
+            seen.index, world.title, world.policy, world.seed
         ),
     );
     out.push('\n');

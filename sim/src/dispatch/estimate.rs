@@ -51,8 +51,11 @@ impl Quote {
     };
 }
 
+/// No longer than what an engine that cannot do it at all counts as: sums of a few stay in range.
 fn ns(secs: f64) -> u64 {
-    crate::time::Duration::from_secs_f64(secs).0
+    crate::time::Duration::from_secs_f64(secs)
+        .0
+        .min(u64::MAX / 8)
 }
 
 impl State<'_> {
@@ -81,7 +84,7 @@ impl State<'_> {
             tokens.into(),
             context.into(),
         )
-        .map_or(u64::MAX / 4, |at| ns(at.secs))
+        .map_or(u64::MAX / 8, |at| ns(at.secs))
     }
 
     /// Expected time of copying `tokens` of KV, ns; `None` where a side cannot.
@@ -111,7 +114,7 @@ impl State<'_> {
             _ => (1.0, 0),
         };
         self.believed_at(self.world.engine_of(lane), stage, n, context as f64)
-            .map_or(u64::MAX / 4, |at| ns(at.secs))
+            .map_or(u64::MAX / 8, |at| ns(at.secs))
     }
 
     /// A request's service on an engine, by its sizes.
@@ -151,7 +154,7 @@ impl State<'_> {
         } else {
             decode
         };
-        let time = |at: Option<At>| at.map_or(u64::MAX / 4, |at| ns(at.secs));
+        let time = |at: Option<At>| at.map_or(u64::MAX / 8, |at| ns(at.secs));
         let ratio = |position: u8, n: u32, context: u32| {
             let stage = graph.stages[position as usize];
             self.corun_ratio(engine, stage, n.max(1).into(), context.into())
@@ -287,7 +290,9 @@ impl State<'_> {
             return 0;
         };
         self.believed_at(engine, stage, self.megapixels(stream), 0.0)
-            .map_or(0, |at| ns(at.secs) * u64::from(frames))
+            .map_or(0, |at| {
+                ns(at.secs).saturating_mul(frames.into()).min(u64::MAX / 8)
+            })
     }
 
     /// Frames that prefilling the newest `tokens` of a version again encodes again; none where

@@ -198,12 +198,14 @@ impl<'w> Metrics<'w> {
         let since = std::mem::replace(&mut self.since[lane], Instant::NEVER);
         let busy = now.saturating_since(since.max(self.world.warm_up)).0;
         if since >= self.world.warm_up {
-            self.bytes += bytes;
-            self.nanojoules += nanojoules;
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.nanojoules = self.nanojoules.saturating_add(nanojoules);
         } else {
             let share = busy as f64 / now.saturating_since(since).0.max(1) as f64;
-            self.bytes += (bytes as f64 * share) as u64;
-            self.nanojoules += (nanojoules as f64 * share) as u64;
+            self.bytes = self.bytes.saturating_add((bytes as f64 * share) as u64);
+            self.nanojoules = self
+                .nanojoules
+                .saturating_add((nanojoules as f64 * share) as u64);
         }
         let engine = self.world.lanes[lane].engine.0 as usize;
         self.busy[lane] += busy;

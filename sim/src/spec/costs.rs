@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::quantity::{BYTES_MAX, Origin, Quantity, SECONDS_MAX};
+use super::quantity::{BYTES_MAX, Origin, Quantity, SECONDS_MAX, TRAFFIC_MAX, WATTS_MAX};
 use super::scenario::CV_MAX;
 
 /// Costs of a model on a SoC (`profiles/<soc>/<model>.toml`).
@@ -75,10 +75,13 @@ pub struct StageCost {
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub gbps: Option<Quantity>,
     /// DRAM bytes whatever the size.
+    #[schemars(extend("maximum" = TRAFFIC_MAX))]
     pub bytes: Option<Quantity>,
     /// DRAM bytes per token; of `import` and `export`, per byte of KV copied (2: read and written).
+    #[schemars(extend("maximum" = TRAFFIC_MAX))]
     pub bytes_per_token: Option<Quantity>,
     /// DRAM bytes per token and token of context before it.
+    #[schemars(extend("maximum" = TRAFFIC_MAX))]
     pub bytes_per_token_context: Option<Quantity>,
     /// Spread of the time: coefficient of variation of a log-normal factor with mean 1.
     #[schemars(extend("maximum" = CV_MAX))]
@@ -92,6 +95,7 @@ pub struct StageCost {
     #[schemars(extend("maximum" = 1))]
     pub host_share: Option<Quantity>,
     /// Power of the engine while this stage runs, W.
+    #[schemars(extend("maximum" = WATTS_MAX))]
     pub active_w: Option<Quantity>,
     /// Sizes between which the form was measured, tokens; outside, results say so. A table's own ends
     /// if absent; a linear form of a stage whose size is in tokens needs it, unless its numbers are

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::quantity::{BYTES_MAX, Origin, Quantity};
+use super::quantity::{BYTES_MAX, Origin, Quantity, WATTS_MAX};
 
 /// A SoC profile (`profiles/<soc>/soc.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -97,8 +97,10 @@ pub struct Engine {
     #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub kv_budget_bytes: Option<Quantity>,
     /// Power while idle, W.
+    #[schemars(extend("maximum" = WATTS_MAX))]
     pub idle_w: Option<Quantity>,
     /// Power while a stage runs, W; a stage may state its own.
+    #[schemars(extend("maximum" = WATTS_MAX))]
     pub active_w: Option<Quantity>,
 }
 

@@ -84,8 +84,33 @@ pub(super) fn profile_all(problem: &Problem<'_>, best: Best) -> Profiled {
                 best = lower;
                 restarts += 1;
             }
-            _ => return profiled,
+            _ => {
+                keep_unseen(problem, &mut profiled);
+                return profiled;
+            }
         }
+    }
+}
+
+/// Leaves the parameters that no row sees at the profiles' own values: where a search happened to end
+/// is no better.
+fn keep_unseen(problem: &Problem<'_>, profiled: &mut Profiled) {
+    let mut parts = profiled.best.parts.clone();
+    for ((part, ends), own) in (parts.iter_mut().zip(&profiled.ends)).zip(problem.own_parts()) {
+        if !ends.low_found && !ends.high_found {
+            *part = own;
+        }
+    }
+    if parts == profiled.best.parts {
+        return;
+    }
+    let Some(residuals) = problem.residuals(&parts) else {
+        return;
+    };
+    let chi2: f64 = residuals.iter().map(|residual| residual * residual).sum();
+    if chi2 <= profiled.best.chi2 + BETTER * profiled.rise {
+        profiled.within[0].clone_from(&parts);
+        profiled.best = Best { parts, chi2 };
     }
 }
 

@@ -96,9 +96,15 @@ impl<'p> Problem<'p> {
             let Some(metric) = row.metric() else { continue };
             bench.open(file, row, &configurations)?;
             let sigma = row.sd.unwrap_or(spec.relative_error * row.value.abs());
-            // A relative error of 0 says nothing: such a row needs its own.
             if sigma <= 0.0 {
-                continue;
+                let fault = Diagnostic::new(
+                    &file.name,
+                    row.at.metric.clone(),
+                    "a calibration row of 0 without a spread",
+                    "a relative error of 0 says nothing",
+                );
+                let help = "state the row's `sd`, or leave it out with the filters of `rows`";
+                return Err(file.faults(fault.help(help)));
             }
             rows.push(Observation {
                 row,

@@ -79,9 +79,11 @@ impl Compared {
         self.row.in_points()
     }
 
-    /// The prediction's error; see [`Row::error_of`].
+    /// The prediction's error, see [`Row::error_of`]; `None` also where 0 was measured and something
+    /// else predicted: no per cent say how far that is off.
     pub fn error(&self) -> Option<f64> {
-        Some(self.row.error_of(self.prediction()?.value))
+        let error = self.row.error_of(self.prediction()?.value);
+        error.is_finite().then_some(error)
     }
 
     /// Whether the measured value lies within the prediction's interval, if there is one; or would,
@@ -150,10 +152,10 @@ impl Comparison {
             .collect()
     }
 
-    /// The outcomes whose error is larger than `most`, in per cent or points.
+    /// The outcomes whose error is larger than `most`, in per cent or points, or has no size.
     pub fn beyond(&self, most: f64) -> Vec<&Compared> {
         let outcomes = self.predicted(Role::Outcome);
-        let beyond = outcomes.filter(|row| row.error().is_some_and(|e| e.abs() > most));
+        let beyond = outcomes.filter(|row| row.error().is_none_or(|e| e.abs() > most));
         beyond.collect()
     }
 
@@ -203,7 +205,7 @@ impl Compared {
                 document["replications"] = json!(prediction.replications);
                 document["uncertain_numbers"] = json!(prediction.uncertain);
                 document["basis"] = json!(prediction.basis);
-                document["error"] = json!(self.error().filter(|error| error.is_finite()));
+                document["error"] = json!(self.error());
                 document["error_in"] = json!(if self.in_points() { "points" } else { "%" });
                 document["inside"] = json!(self.inside());
             }

@@ -1,6 +1,6 @@
 //! Metrics by name, and how each is read from what a play showed.
 
-use sim::metrics::{Latency, Summary};
+use sim::metrics::{Latency, LoadVerdict, Summary};
 
 use super::play::Outcome;
 use super::unit::Dimension;
@@ -302,6 +302,11 @@ impl Base {
         }
     }
 
+    /// Whether it depends on how long an overloaded run is.
+    fn grows(&self, summary: &Summary) -> bool {
+        summary.load == LoadVerdict::Saturated && !matches!(self, Self::Latency(Series::Tpot, _))
+    }
+
     fn read(&self, outcome: &Outcome) -> Result<f64, Missing> {
         let summary = &outcome.summary;
         let unanswered = || Missing::Absent("nothing was answered".to_owned());
@@ -315,6 +320,10 @@ impl Base {
             Self::TokenThroughput => Ok(summary.tokens_per_s),
             // To the last answer.
             Self::Completion => answered(summary.window_s),
+            Self::Latency(..) | Self::FramesBehind if self.grows(summary) => Err(Missing::Absent(
+                "a queue grows, so there is no steady value: it would depend on the run's length"
+                    .to_owned(),
+            )),
             Self::Latency(series, statistic) => statistic
                 .of(series.of(summary))
                 .ok_or_else(|| Missing::Absent("nothing was measured of it".to_owned())),

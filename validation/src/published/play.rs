@@ -137,7 +137,8 @@ impl Sink for Answers {
             lane, nanojoules, ..
         } = input
         {
-            *self.nanojoules.entry(lane.0).or_default() += nanojoules;
+            let sum = self.nanojoules.entry(lane.0).or_default();
+            *sum = sum.saturating_add(*nanojoules);
         }
     }
 

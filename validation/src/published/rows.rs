@@ -48,7 +48,7 @@ pub struct Row {
     /// What to play, if the row or an experiment of its file says so.
     pub own: Option<Own>,
     /// Where it stands.
-    pub(super) at: Places,
+    pub(crate) at: Places,
 }
 
 /// What a measurement file says is to be played.
@@ -75,8 +75,8 @@ pub struct OwnPlay {
 
 /// Bytes of a row's values.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Places {
-    pub(super) metric: Range<usize>,
+pub(crate) struct Places {
+    pub(crate) metric: Range<usize>,
 }
 
 /// A file of measurements.
@@ -94,7 +94,7 @@ pub struct Measurements {
 
 impl Measurements {
     /// A fault of this file.
-    pub(super) fn faults(&self, fault: Diagnostic) -> Faults {
+    pub(crate) fn faults(&self, fault: Diagnostic) -> Faults {
         Faults {
             list: vec![fault],
             sources: vec![(self.name.clone(), self.text.clone())],
