@@ -185,6 +185,20 @@ fn cut_row() {
     let done = plain(Kind::LlamaBench, &[("post.md", &text)]);
     assert!(done.files.is_empty());
     done.says(NoteKind::Skipped, "post.md:3:");
+    // Cut where a number still reads as one.
+    for rest in ["1", "10.0", "10.00 ± 3"] {
+        let text = format!(
+            "{HEAD}| toy 3B Q4_0 | 1.87 GiB | 3.21 B | CPU | 8 | pp512 | 8.76 ± 0.13 |\n| toy 3B Q4_0 | 1.87 GiB | 3.21 B | CPU | 8 | tg128 | {rest}"
+        );
+        let done = plain(Kind::LlamaBench, &[("post.md", &text)]);
+        done.says(NoteKind::Skipped, "post.md:4: the row is cut off");
+        assert!(!done.file().contains("stages.decode"), "{}", done.file());
+    }
+    // A table that closes no row says all that it has.
+    let open = HEAD.replace(" |\n", "\n");
+    let text = format!("{open}| toy 3B Q4_0 | 1.87 GiB | 3.21 B | CPU | 8 | tg128 | 10.0\n");
+    let done = plain(Kind::LlamaBench, &[("post.md", &text)]);
+    assert_eq!(done.number("engines.cpu.stages.decode.per_token_s"), 0.1);
 }
 
 fn extra_columns() {
