@@ -83,9 +83,7 @@ const KNOWN: [&str; 61] = [
 ];
 
 /// Fields of a measurement rather than of what was measured.
-const RESULT: [&str; 12] = [
-    "model_size",
-    "model_n_params",
+const RESULT: [&str; 10] = [
     "n_prompt",
     "n_gen",
     "n_depth",
@@ -383,6 +381,9 @@ impl Record {
                 "build_commit" | "build_number" | "cpu_info" | "gpu_info" => continue,
                 "backends" => "backend",
                 "model_type" => "model",
+                // Files of one type and name may hold different models.
+                "model_size" => "size",
+                "model_n_params" => "params",
                 "n_threads" => "threads",
                 "n_gpu_layers" => "ngl",
                 "flash_attn" => "fa",

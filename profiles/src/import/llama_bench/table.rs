@@ -163,7 +163,12 @@ impl Table {
         for (column, cell) in self.columns.iter().zip(cells) {
             match column {
                 Column::Test => timed = test(cell).map(|test| (test, cell)),
-                Column::Size => weights = size_bytes(cell),
+                Column::Size => {
+                    weights = size_bytes(cell);
+                    if !cell.is_empty() {
+                        identity.insert("size".to_owned(), cell.clone());
+                    }
+                }
                 Column::Key(key) if !cell.is_empty() => {
                     identity.insert(key.clone(), cell.clone());
                 }

@@ -452,6 +452,21 @@ fn identities_never_mix() {
 }
 
 #[test]
+fn models_of_one_type_and_two_sizes_stay_apart() {
+    let record = |ns: u64, size: u64, params: u64| {
+        format!(
+            "{{\"build_commit\": \"ab12\", \"build_number\": 7, \"cpu_info\": \"Toy\", \"backends\": \"CPU\", \"model_filename\": \"m.gguf\", \"model_type\": \"toy 1B Q4_0\", \"model_size\": {size}, \"model_n_params\": {params}, \"n_threads\": 4, \"n_prompt\": 512, \"n_gen\": 0, \"avg_ns\": {ns}, \"stddev_ns\": 0}}"
+        )
+    };
+    for (size, params) in [(700, 1000), (600, 1100)] {
+        let first = record(1_000_000_000, 600_000_000, 1_000_000_000);
+        let second = record(1_010_000_000, size * 1_000_000, params * 1_000_000);
+        let done = plain(Kind::LlamaBench, "t.json", &format!("[{first},\n{second}]"));
+        assert_eq!(done.files.len(), 2, "{}", done.said());
+    }
+}
+
+#[test]
 fn conflicts_are_shown_and_not_used() {
     let other = TABLE.replace("128.00 ± 0.50", "99.00 ± 0.50");
     let done = run(
