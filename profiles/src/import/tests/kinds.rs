@@ -452,6 +452,52 @@ fn identities_never_mix() {
 }
 
 #[test]
+fn values_far_apart_are_no_repeats_in_time() {
+    let table = |rates: &[f64]| {
+        let rows = rates.iter().map(|rate| {
+            format!("| toy 1B Q4_0 | 1.00 GiB | 1.00 B | CPU | 4 | pp512 | {rate:.2} ± 0.10 |\n")
+        });
+        format!(
+            "| model | size | params | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- | --- |\n{}",
+            rows.collect::<String>()
+        )
+    };
+    for rates in [
+        &[25.25, 50.0][..],
+        &[50.0, 25.25],
+        &[50.0, 50.1, 25.0, 25.1],
+    ] {
+        let done = plain(Kind::LlamaBench, "t.md", &table(rates));
+        assert!(done.files.is_empty(), "{rates:?}\n{}", done.said());
+        done.says(NoteKind::Conflict, "too far apart");
+    }
+    // A drift, noise, and a cold start before warm runs.
+    for rates in [
+        &[25.25, 24.0, 23.0, 22.0, 21.0][..],
+        &[25.0, 18.0, 26.0, 19.0],
+        &[10.0, 25.0, 25.1],
+        &[25.0, 24.0],
+    ] {
+        let done = plain(Kind::LlamaBench, "t.md", &table(rates));
+        assert!(!done.notes.any(NoteKind::Conflict), "{}", done.said());
+        assert!(!done.files.is_empty(), "{rates:?}\n{}", done.said());
+    }
+    // Settings that the user put together.
+    let two = table(&[51.2])
+        + &table(&[102.4])
+            .lines()
+            .nth(2)
+            .unwrap_or("")
+            .replace("| 4 |", "| 8 |");
+    let options = Options {
+        ignore: vec!["threads".to_owned()],
+        ..Options::default()
+    };
+    let done = run(Kind::LlamaBench, &options, &[("t.md", &two)]);
+    done.says(NoteKind::Conflict, "too far apart");
+}
+
+#[test]
 fn models_of_one_type_and_two_sizes_stay_apart() {
     let record = |ns: u64, size: u64, params: u64| {
         format!(
