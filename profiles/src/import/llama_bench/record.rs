@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::note::{NoteKind, Notes};
 use super::super::row::{Identity, Place, Row, Spread, Test};
 use super::super::stats::mean;
-use super::super::text::{nearest, short};
+use super::super::text::{BYTES_MAX, nearest, short};
 use super::{place, tokens};
 
 /// A value of a field.
@@ -350,6 +350,10 @@ impl Record {
             1 => Spread::Unknown,
             _ => Spread::Samples(samples),
         };
+        let weights = self.number("model_size").filter(|bytes| *bytes > 0.0);
+        if weights.is_some_and(|bytes| bytes > BYTES_MAX) {
+            return Err("`model_size` is out of all bounds".to_owned());
+        }
         let identity = self.identity()?;
         let shown = format!("{} s", super::super::toml_text::number(secs));
         Ok(Row {
@@ -358,7 +362,7 @@ impl Record {
             secs,
             spread,
             cold_s: None,
-            weights_bytes: self.number("model_size").filter(|bytes| *bytes > 0.0),
+            weights_bytes: weights,
             place: Place {
                 file: file.to_owned(),
                 line,

@@ -498,6 +498,19 @@ fn values_far_apart_are_no_repeats_in_time() {
 }
 
 #[test]
+fn a_size_out_of_all_bounds_is_no_size() {
+    for size in ["1e308 MiB", "1e20 B"] {
+        let text = format!(
+            "| model | size | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- |\n\
+             | toy 1B Q4_0 | {size} | CPU | 4 | pp512 | 25.00 ± 0.10 |\n"
+        );
+        let done = plain(Kind::LlamaBench, "t.md", &text);
+        assert!(done.files.is_empty(), "{size}");
+        done.says(NoteKind::Skipped, "t.md:3: the size");
+    }
+}
+
+#[test]
 fn models_of_one_type_and_two_sizes_stay_apart() {
     let record = |ns: u64, size: u64, params: u64| {
         format!(
