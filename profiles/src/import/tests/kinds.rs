@@ -664,6 +664,42 @@ fn hybrid_layers_and_a_tower_of_a_configuration() {
 }
 
 #[test]
+fn encoders_are_no_decoders() {
+    let shape = r#""hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "torch_dtype": "float32""#;
+    for (what, reason) in [
+        (r#""model_type": "bert""#, "does not attend causally"),
+        (
+            r#""model_type": "own", "architectures": ["OwnForMaskedLM"]"#,
+            "does not attend causally",
+        ),
+        (r#""model_type": "t5""#, "an encoder and a decoder"),
+        (
+            r#""model_type": "own", "is_encoder_decoder": true"#,
+            "an encoder and a decoder",
+        ),
+    ] {
+        let done = plain(
+            Kind::HfConfig,
+            "toy/config.json",
+            &format!("{{{what}, {shape}}}"),
+        );
+        assert!(done.files.is_empty(), "{what}");
+        done.says(NoteKind::Refused, reason);
+    }
+    for what in [
+        r#""model_type": "bert", "is_decoder": true"#,
+        r#""model_type": "llama", "is_encoder_decoder": false"#,
+    ] {
+        let done = plain(
+            Kind::HfConfig,
+            "toy/config.json",
+            &format!("{{{what}, {shape}}}"),
+        );
+        assert_eq!(done.files.len(), 1, "{what}\n{}", done.said());
+    }
+}
+
+#[test]
 fn keys_that_a_configuration_leaves_out_are_the_library_s() {
     let text = r#"{"model_type": "gemma3", "mm_tokens_per_image": 256, "torch_dtype": "bfloat16",
         "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024},
