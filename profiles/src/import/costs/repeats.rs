@@ -156,6 +156,7 @@ fn describe(row: &mut Row, repeats: usize, notes: &mut Notes) {
         let first = samples.remove(0);
         row.cold_s = Some(first);
         row.secs = mean(samples);
+        row.shown = format!("{} s without the first run", number(row.secs));
         let text = format!(
             "`{}`: the first run took {} s, {:.1} times the later mean: a cold start, kept apart",
             row.test,
@@ -165,8 +166,22 @@ fn describe(row: &mut Row, repeats: usize, notes: &mut Notes) {
         notes.add(NoteKind::Warning, &file, Some(line), text);
     }
     if repeats > 1 {
+        if row.cold_s.is_none() {
+            row.shown = format!("{} s, mean of {repeats} repeats", number(row.secs));
+        }
         let text = format!("`{}` {repeats} times in a row: repeats in time", row.test);
         notes.add(NoteKind::Read, &file, Some(line), text);
+    }
+    if let [first, second] = samples.as_slice()
+        && *first > 1.5 * second
+        && row.cold_s.is_none()
+    {
+        let text = format!(
+            "`{}`: two runs, and the first took {:.1} times the second: a cold start or noise, which two do not tell; both are in the mean: repeat it, `llama-bench -r 5`",
+            row.test,
+            first / second
+        );
+        notes.add(NoteKind::Warning, &file, Some(line), text);
     }
     if let Some(trend) = trend(samples) {
         let text = format!(

@@ -386,6 +386,21 @@ fn cold_and_warm() {
     };
     assert!((of(0) - 0.0125).abs() < 1e-9, "{}", of(0));
     assert!((of(1) - 0.5).abs() < 1e-9, "{}", of(1));
+    // Origins cite what was used.
+    let (warm, first) = (&done.files[0].1, &done.files[1].1);
+    assert!(
+        warm.contains("`pp64` 0.8 s without the first run"),
+        "{warm}"
+    );
+    assert!(first.contains("`pp64` 32 s, the first run"), "{first}");
+    // Of two runs no one can say.
+    let text = record(
+        "Toy",
+        "\"n_prompt\": 64, \"n_gen\": 0, \"avg_ns\": 15000000000, \"stddev_ns\": 1, \"samples_ns\": [20000000000, 10000000000]",
+    );
+    let two = plain(Kind::LlamaBench, &[("t.json", &format!("[{text}]"))]);
+    two.says(NoteKind::Warning, "a cold start or noise");
+    assert_eq!(two.files.len(), 1);
     assert!(
         done.files[1].0.ends_with("-cold.toml"),
         "{}",
