@@ -664,6 +664,43 @@ fn hybrid_layers_and_a_tower_of_a_configuration() {
 }
 
 #[test]
+fn a_flat_tower_has_its_gate_and_its_merger() {
+    let rest = r#""visual_patch_size": 14, "visual_temporal_patch_size": 2, "visual_spatial_merge_size": 2, "visual_depth": 32,
+        "hidden_size": 2048, "intermediate_size": 11008, "num_attention_heads": 16, "num_hidden_layers": 36, "vocab_size": 1000,
+        "torch_dtype": "bfloat16", "max_position_embeddings": 4096"#;
+    let patches = 3.0 * 14.0 * 14.0 * 2.0 * 1280.0;
+    let merger = 5120.0 * 5120.0 + 5120.0 * 2048.0;
+    for (family, keys, mlp) in [
+        (
+            "Qwen2_5VL",
+            r#""visual_hidden_size": 1280, "visual_intermediate_size": 3420, "visual_out_hidden_size": 2048"#,
+            3.0 * 3420.0,
+        ),
+        (
+            "Qwen2_5VL",
+            r#""visual_hidden_size": 1280, "visual_intermediate_size": 3420"#,
+            3.0 * 3420.0,
+        ),
+        (
+            "Qwen2VL",
+            r#""visual_embed_dim": 1280, "visual_mlp_ratio": 4"#,
+            2.0 * 5120.0,
+        ),
+    ] {
+        let text = format!(
+            "{{\"architectures\": [\"{family}ForConditionalGeneration\"], {keys}, {rest}}}"
+        );
+        let done = plain(Kind::HfConfig, "toy/config.json", &text);
+        let layers = 32.0 * (4.0 * 1280.0 * 1280.0 + mlp * 1280.0);
+        assert_eq!(
+            done.number("vision_weights_bytes"),
+            2.0 * (layers + patches + merger),
+            "{family}"
+        );
+    }
+}
+
+#[test]
 fn encoders_are_no_decoders() {
     let shape = r#""hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "torch_dtype": "float32""#;
     for (what, reason) in [
