@@ -1,6 +1,7 @@
 //! Hugging Face `config.json`, with a nested text model or without, and mllm's flat dialect (`visual_*`).
 
 mod defaults;
+mod precision;
 mod text_model;
 mod vision;
 
@@ -120,7 +121,7 @@ fn facts(
         .iter()
         .find_map(|key| Some((key, count(language, key)?)))
         .map(|(key, tokens)| Known::new(tokens, format!("`{key}`"))),
-        weights_from: "the file does not state the weights' precision (`torch_dtype`): `--weight-bits 4.5`, or `import gguf` of the model's file",
+        weights_from: precision::advice(config),
         ..Facts::default()
     };
     if let Some(cache) = count(config.root, "max_cache_length")

@@ -701,6 +701,87 @@ fn a_flat_tower_has_its_gate_and_its_merger() {
 }
 
 #[test]
+fn a_quantised_configuration_has_the_bits_that_it_stores() {
+    let shape = r#""model_type": "llama", "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "vocab_size": 1000, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "max_position_embeddings": 4096"#;
+    let layers = 2.0 * (4.0 * 256.0 * 256.0 + 3.0 * 256.0 * 1024.0 + 2.0 * 256.0);
+    let table = 256.0 * 1000.0;
+    for (stated, linear, embedding, head) in [
+        (
+            r#""quantization_config": {"quant_method": "fp8"}"#,
+            8.0,
+            16.0,
+            16.0,
+        ),
+        (
+            r#""quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": true}"#,
+            4.5,
+            16.0,
+            16.0,
+        ),
+        (
+            r#""quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": false, "load_in_8bit": true}"#,
+            8.0,
+            16.0,
+            16.0,
+        ),
+        (
+            r#""quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}"#,
+            4.0 + 20.0 / 128.0,
+            16.0,
+            16.0,
+        ),
+        (
+            r#""quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": -1, "lm_head": true}"#,
+            4.0,
+            16.0,
+            4.0,
+        ),
+        (
+            r#""quantization": {"group_size": 64, "bits": 4}"#,
+            4.5,
+            4.5,
+            4.5,
+        ),
+        (
+            r#""quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}"#,
+            4.25,
+            4.25,
+            4.25,
+        ),
+        (r#""rope_scaling": null"#, 16.0, 16.0, 16.0),
+    ] {
+        let done = plain(
+            Kind::HfConfig,
+            "toy/config.json",
+            &format!("{{{shape}, {stated}}}"),
+        );
+        let bytes: f64 = (layers * linear + table * (embedding + head)) / 8.0;
+        assert_eq!(
+            done.number("weights_bytes"),
+            bytes.round(),
+            "{stated}\n{}",
+            done.file()
+        );
+    }
+    for stated in [
+        r#""quantization_config": {"quant_method": "mxfp4"}"#,
+        r#""quantization_config": {"quant_method": "gptq", "bits": 0}"#,
+        r#""quantization": {"group_size": 64, "bits": 4, "model.layers.0": {"bits": 8}}"#,
+    ] {
+        let done = plain(
+            Kind::HfConfig,
+            "toy/config.json",
+            &format!("{{{shape}, {stated}}}"),
+        );
+        done.says(
+            NoteKind::Missing,
+            "`weights_bytes`: the bits of a weight do not follow",
+        );
+    }
+}
+
+#[test]
 fn encoders_are_no_decoders() {
     let shape = r#""hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "torch_dtype": "float32""#;
     for (what, reason) in [
