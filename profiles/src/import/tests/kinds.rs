@@ -452,6 +452,37 @@ fn identities_never_mix() {
 }
 
 #[test]
+fn a_post_s_sentences_are_no_identities_until_they_tell_something_apart() {
+    let table = |title: &str, backend: &str, rate: f64| {
+        format!(
+            "{title}\n\n| model | size | params | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- | --- |\n\
+             | toy 1B Q4_0 | 1.00 GiB | 1.00 B | {backend} | 4 | pp512 | {rate:.2} ± 0.10 |\n\n"
+        )
+    };
+    let options = Options {
+        soc: Some("board".to_owned()),
+        model: Some("toy".to_owned()),
+        ..Options::default()
+    };
+    let post = table("Got it today! What I see:", "CPU", 25.0)
+        + &table("then with vulkan:", "Vulkan", 50.0);
+    let done = run(Kind::LlamaBench, &options, &[("post.md", &post)]);
+    assert_eq!(done.files[0].0, "board/toy.toml", "{}", done.said());
+    assert!(done.file().contains("[engines.cpu.") && done.file().contains("[engines.gpu."));
+    done.says(NoteKind::Warning, "the sections");
+    // One test in two sections: they say on what.
+    let post = table("With a fan:", "CPU", 25.0) + &table("Without:", "CPU", 15.0);
+    let done = run(Kind::LlamaBench, &options, &[("post.md", &post)]);
+    assert_eq!(done.files.len(), 2, "{}", done.said());
+    assert_eq!(done.files[0].0, "board/toy-section-with-a-fan.toml");
+    done.says(
+        NoteKind::Warning,
+        "costs = \"board/toy-section-with-a-fan.toml\"",
+    );
+    done.says(NoteKind::Warning, "--ignore section");
+}
+
+#[test]
 fn values_far_apart_are_no_repeats_in_time() {
     let table = |rates: &[f64]| {
         let rows = rates.iter().map(|rate| {
