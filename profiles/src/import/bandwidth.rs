@@ -103,16 +103,20 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
         ..Board::default()
     };
     let mut boards = Vec::new();
-    let mut columns: Option<Vec<String>> = None;
+    let mut columns: Option<(Vec<String>, bool)> = None;
     let mut topology = false;
     for (line, text) in lines(text) {
-        if let Some((cells, _)) = cells(text) {
+        if let Some((cells, closed)) = cells(text) {
             if is_rule(&cells) {
                 continue;
             }
             match &columns {
-                Some(columns) => boards.extend(listed(file, line, columns, &cells, notes)),
-                None => columns = Some(cells.iter().map(|cell| cell.to_lowercase()).collect()),
+                Some((_, true)) if !closed => notes.skip(file, line, super::markdown::CUT),
+                Some((columns, _)) => boards.extend(listed(file, line, columns, &cells, notes)),
+                None => {
+                    let names = cells.iter().map(|cell| cell.to_lowercase()).collect();
+                    columns = Some((names, closed));
+                }
             }
             continue;
         }

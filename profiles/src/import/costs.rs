@@ -17,6 +17,9 @@ use repeats::settle;
 /// several engines.
 const OF_ENGINE: [&str; 4] = ["engine", "backend", "threads", "ngl"];
 
+/// Key of the heading or sentence before a table.
+const SECTION: &str = "section";
+
 /// Times that a measurement may have, s: from a nanosecond to ten days.
 const SECONDS: std::ops::RangeInclusive<f64> = 1e-9..=1e6;
 
@@ -51,6 +54,7 @@ pub(crate) fn outputs(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> V
         }
     }
     let names = names(&written);
+    advise(&written, &names, notes);
     let mut outputs = Vec::new();
     for ((groups, mut output), name) in written.into_iter().zip(names) {
         output.name = format!("{name}.toml");
@@ -94,6 +98,30 @@ fn one_each(groups: &[Group], options: &Options, notes: &mut Notes) -> bool {
         }
     }
     fine
+}
+
+/// Says of files with more than a SoC and a model in their names that a scenario must name them.
+fn advise(written: &[(&[Group], Output)], names: &[String], notes: &mut Notes) {
+    let longer: Vec<String> = written
+        .iter()
+        .zip(names)
+        .filter(|((_, output), name)| output.name.trim_end_matches(".toml") != *name)
+        .map(|(_, name)| format!("{name}.toml"))
+        .collect();
+    let Some(first) = longer.first() else {
+        return;
+    };
+    let keys = varying(written.iter().flat_map(|(groups, _)| groups.iter()));
+    let section = if keys.contains(SECTION) {
+        "; `--ignore section` puts its sections together"
+    } else {
+        ""
+    };
+    let text = format!(
+        "{} files have more than a SoC and a model in their names, being one of several of them: a scenario names the one it means, `costs = \"{first}\"`, or choose one with `--only KEY=VALUE`{section}",
+        longer.len()
+    );
+    notes.add(NoteKind::Warning, "", None, text);
 }
 
 /// A name for each file, without its ending: those of one SoC and model are told apart by what differs between them.
@@ -143,6 +171,7 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
     let mut left_out = 0;
     let files: BTreeSet<&str> = rows.iter().map(|row| row.place.file.as_str()).collect();
     let several = files.len() > 1;
+    let mut kept: Vec<Row> = Vec::new();
     for mut row in rows {
         let cold = row.cold_s.unwrap_or(row.secs);
         if !(SECONDS.contains(&row.secs) && SECONDS.contains(&cold)) {
@@ -173,6 +202,10 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
             left_out += 1;
             continue;
         }
+        kept.push(row);
+    }
+    join_sections(&mut kept, notes);
+    for row in kept {
         let order = groups.len();
         let (_, rows) = groups
             .entry(row.identity.clone())
@@ -195,6 +228,44 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
     }
     groups.retain(|group| !group.rows.is_empty());
     groups
+}
+
+/// Takes the section out of what was measured where it tells nothing apart: no test is in two sections of one thing.
+/// Sentences before the tables of a post are sections as well.
+fn join_sections(rows: &mut [Row], notes: &mut Notes) {
+    let without = |row: &Row| {
+        let mut identity = row.identity.clone();
+        identity.remove(SECTION);
+        identity
+    };
+    let mut things: BTreeMap<Identity, BTreeMap<String, BTreeSet<Option<String>>>> =
+        BTreeMap::new();
+    for row in rows.iter() {
+        let tests = things.entry(without(row)).or_default();
+        let sections = tests.entry(row.test.to_string()).or_default();
+        sections.insert(row.identity.get(SECTION).cloned());
+    }
+    let mut joined: BTreeSet<String> = BTreeSet::new();
+    for row in rows {
+        let thing = things.get(&without(row));
+        if thing.is_some_and(|tests| tests.values().all(|sections| sections.len() == 1))
+            && let Some(section) = row.identity.remove(SECTION)
+        {
+            joined.insert(section);
+        }
+    }
+    if joined.len() > 1 {
+        let list: Vec<String> = joined
+            .iter()
+            .take(8)
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let text = format!(
+            "the sections {} are taken as of one thing: no test of one engine is in two of them (`--only section=…` chooses one)",
+            list.join(", ")
+        );
+        notes.add(NoteKind::Warning, "", None, text);
+    }
 }
 
 /// Groups of one file each: engines of one board, build and model together where each engine is there once.

@@ -1,6 +1,7 @@
 //! Hugging Face `config.json`, with a nested text model or without, and mllm's flat dialect (`visual_*`).
 
 mod defaults;
+mod precision;
 mod text_model;
 mod vision;
 
@@ -104,6 +105,7 @@ fn facts(
         let text = "this is the configuration of a vision tower alone: give the config.json of the model that it belongs to";
         return Err((config.line("image_cfg"), text.to_owned()));
     }
+    decoder(config)?;
     let layers = text_model::layers(config)?;
     let mut facts = Facts {
         name: name(config, file),
@@ -119,7 +121,7 @@ fn facts(
         .iter()
         .find_map(|key| Some((key, count(language, key)?)))
         .map(|(key, tokens)| Known::new(tokens, format!("`{key}`"))),
-        weights_from: "the file does not state the weights' precision (`torch_dtype`): `--weight-bits 4.5`, or `import gguf` of the model's file",
+        weights_from: precision::advice(config),
         ..Facts::default()
     };
     if let Some(cache) = count(config.root, "max_cache_length")
@@ -148,6 +150,96 @@ fn facts(
     );
     notes.add(NoteKind::Read, file, None, text);
     Ok(facts)
+}
+
+/// Families that encode a text without generating one.
+const ENCODERS: [&str; 22] = [
+    "albert",
+    "bert",
+    "bigbird",
+    "camembert",
+    "convbert",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "ernie",
+    "esm",
+    "funnel",
+    "layoutlm",
+    "longformer",
+    "megatron-bert",
+    "modernbert",
+    "mpnet",
+    "nomic_bert",
+    "roberta",
+    "roformer",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+];
+
+/// Families whose decoder attends to an encoder's output as well.
+const PAIRS: [&str; 19] = [
+    "bart",
+    "blenderbot",
+    "florence2",
+    "led",
+    "longt5",
+    "m2m_100",
+    "marian",
+    "mbart",
+    "moonshine",
+    "mt5",
+    "nllb-moe",
+    "pegasus",
+    "prophetnet",
+    "speech_to_text",
+    "switch_transformers",
+    "t5",
+    "t5gemma",
+    "umt5",
+    "whisper",
+];
+
+/// Refuses what is no decoder: its context is no KV that grows by every token of a stream.
+fn decoder(config: &Config<'_>) -> Result<(), Fault> {
+    for table in [config.root, config.language()] {
+        let flag = |key: &str| table.get(key).and_then(Value::as_bool).unwrap_or(false);
+        let family = table
+            .get("model_type")
+            .and_then(Value::as_str)
+            .unwrap_or("");
+        if flag("is_encoder_decoder") || PAIRS.contains(&family) {
+            let key = if PAIRS.contains(&family) {
+                "model_type"
+            } else {
+                "is_encoder_decoder"
+            };
+            let text = format!(
+                "`{family}` is an encoder and a decoder, which keeps the encoder's output beside its KV: only decoders are imported"
+            );
+            return Err((config.line(key), text));
+        }
+        let masked = table
+            .get("architectures")
+            .and_then(Value::as_array)
+            .is_some_and(|list| {
+                list.iter()
+                    .filter_map(Value::as_str)
+                    .any(|name| name.ends_with("ForMaskedLM"))
+            });
+        if (ENCODERS.contains(&family) || masked) && !flag("is_decoder") {
+            let key = if masked {
+                "architectures"
+            } else {
+                "model_type"
+            };
+            let text =
+                format!("`{family}` does not attend causally: it embeds text and generates none");
+            return Err((config.line(key), text));
+        }
+    }
+    Ok(())
 }
 
 /// What to call the model.

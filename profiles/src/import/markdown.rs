@@ -1,5 +1,9 @@
 //! Tables of Markdown within any text: posts, logs, terminals.
 
+/// Why a row without its closing bar is left out where the table has them.
+pub(crate) const CUT: &str =
+    "the row is cut off within its last cell: no `|` closes it, as the table's other lines";
+
 /// The cells of a line that is a row of a table, trimmed; `None` if it is none. A quoted post's `>` is passed
 /// over. The flag tells whether the row is closed by a bar: one that is not may have been cut.
 pub(crate) fn cells(line: &str) -> Option<(Vec<String>, bool)> {

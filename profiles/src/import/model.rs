@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::note::{NoteKind, Notes};
-use super::text::slug;
+use super::text::{BYTES_MAX, slug};
 use super::toml_text::{comment, number, origin, quantity, string};
 use super::{Options, Output};
 
@@ -112,8 +112,7 @@ pub(crate) struct Facts {
     pub(crate) weights_from: &'static str,
 }
 
-/// Numbers beyond which a file is not to be believed.
-const BYTES_MAX: f64 = 9e15;
+/// Tokens beyond which a file is not to be believed.
 const TOKENS_MAX: f64 = 4_294_967_295.0;
 
 /// The model profile of the facts.

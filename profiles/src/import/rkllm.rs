@@ -78,6 +78,8 @@ struct Table {
     shape: Shape,
     names: Vec<String>,
     header: Vec<String>,
+    /// Whether a bar closes its header, so that a row without one is cut off.
+    closed: bool,
 }
 
 impl Table {
@@ -123,7 +125,7 @@ impl Reader<'_> {
         if rule_next || self.table.is_none() {
             self.block += 1;
             self.previous.clear();
-            let table = self.header(number, cells, rule_next);
+            let table = self.header(number, cells, rule_next, closed);
             self.table = Some(table);
             return;
         }
@@ -142,6 +144,10 @@ impl Reader<'_> {
             }
             return;
         }
+        if table.closed && !closed && !matches!(table.shape, Shape::Nothing) {
+            self.notes.skip(self.file, number, super::markdown::CUT);
+            return;
+        }
         match table.shape {
             Shape::Benchmark => self.benchmark(number, &table, cells),
             Shape::Stages { first } => self.stages(number, &table, cells, first),
@@ -150,12 +156,13 @@ impl Reader<'_> {
         }
     }
 
-    fn header(&mut self, line: u64, header: Vec<String>, rule: bool) -> Table {
+    fn header(&mut self, line: u64, header: Vec<String>, rule: bool, closed: bool) -> Table {
         let names: Vec<String> = header.iter().map(|cell| cell.to_lowercase()).collect();
         let mut table = Table {
             shape: Shape::Nothing,
             names,
             header,
+            closed,
         };
         if !rule {
             let text = "a row without a header: what its columns mean is unknown";

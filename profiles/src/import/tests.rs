@@ -1,7 +1,9 @@
 //! Laws of all importers: what they write is valid, whatever is done to their input nothing panics, hangs, or comes
 //! out as a cost that is none.
 
+mod apart;
 mod cases;
+mod configs;
 mod fuzz;
 mod kinds;
 

@@ -145,7 +145,11 @@ pub(crate) fn duration_s(text: &str) -> Option<f64> {
     (number > 0.0).then_some(number * scale)
 }
 
-/// A size with its unit, in bytes: binary (`MiB`) and decimal (`MB`) units are what they say.
+/// Bytes beyond which a size is not to be believed.
+pub(crate) const BYTES_MAX: f64 = 9e15;
+
+/// A size with its unit, in bytes: binary (`MiB`) and decimal (`MB`) units are what they say. It may be out of all
+/// bounds, and not finite.
 pub(crate) fn size_bytes(text: &str) -> Option<f64> {
     let (number, unit) = leading_number(text)?;
     let scale = match unit.trim().to_ascii_lowercase().as_str() {

@@ -37,6 +37,7 @@ impl<'a> Engine<'a> {
             if cold {
                 row.secs = row.cold_s?;
                 row.spread = Spread::Unknown;
+                row.shown = format!("{} s, the first run", number(row.secs));
             }
             Some(row)
         });

@@ -1,9 +1,12 @@
 //! Layers, KV and weights of the language model.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::super::Options;
 use super::super::model::{Known, Layers};
+use super::precision::{self, Precision};
 use super::{Config, Fault, count};
 
 const LAYERS_MAX: f64 = 4096.0;
@@ -215,64 +218,25 @@ pub(super) fn layers(config: &Config<'_>) -> Result<Layers, Fault> {
     Ok(layers)
 }
 
-/// Bits of a weight, and where that is said.
-fn bits(config: &Config<'_>, options: &Options) -> Option<(f64, String)> {
-    if let Some(bits) = options.weight_bits {
-        return Some((bits, "`--weight-bits`".to_owned()));
-    }
-    let quantised = config
-        .root
-        .get("quantization_config")
-        .or_else(|| config.root.get("quantization"));
-    if let Some(bits) = quantised
-        .and_then(|table| table.get("bits").or_else(|| table.get("w_bit")))
-        .and_then(Value::as_f64)
-    {
-        let group = quantised
-            .and_then(|table| table.get("group_size"))
-            .and_then(Value::as_f64)
-            .filter(|n| *n > 0.0);
-        // A 16-bit scale a group.
-        let extra = group.map_or(0.0, |group| 16.0 / group);
-        return Some((
-            bits + extra,
-            "`quantization_config`, with a 16-bit scale a group".to_owned(),
-        ));
-    }
-    if let Some(kernel) = config.root.get("linear_impl_type").and_then(Value::as_str) {
-        let four = kernel.contains("w4") || kernel.contains("i4c32");
-        if four {
-            return Some((
-                4.5,
-                format!("`linear_impl_type` {kernel}: 4 bits and a 16-bit scale a group of 32"),
-            ));
-        }
-        return None;
-    }
-    let table = config.language();
-    let name = ["torch_dtype", "dtype"].iter().find_map(|key| {
-        table
-            .get(key)
-            .or_else(|| config.root.get(key))
-            .and_then(Value::as_str)
-    })?;
-    let bits = match name.trim_start_matches("torch.") {
-        "float32" | "fp32" => 32.0,
-        "bfloat16" | "float16" | "fp16" | "bf16" | "half" => 16.0,
-        "float8_e4m3fn" | "int8" => 8.0,
-        _ => return None,
-    };
-    Some((bits, format!("`torch_dtype` {name}")))
-}
-
 /// Bytes of the language model's weights, counted from its shapes.
 pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<Known>, Fault> {
     let shape = shape(config)?;
-    let Some((bits, source)) = bits(config, options) else {
+    let Some(precision) = precision::of(config, options) else {
         return Ok(None);
     };
-    if !(0.1..=64.0).contains(&bits) {
-        return Err((1, format!("{bits} bits a weight")));
+    let Precision {
+        linear: bits,
+        embedding: embedded,
+        head,
+        source,
+    } = precision;
+    for each in [bits, embedded, head] {
+        if !(0.1..=64.0).contains(&each) {
+            return Err((
+                config.line("quantization_config"),
+                format!("{each} bits a weight"),
+            ));
+        }
     }
     let (kinds, _) = shape.kinds(config)?;
     let table = shape.table;
@@ -294,7 +258,8 @@ pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<K
         .get("tie_word_embeddings")
         .or_else(|| config.root.get("tie_word_embeddings"));
     let tied = tied.and_then(Value::as_bool).unwrap_or(true);
-    let embedding = vocabulary * shape.hidden * if tied { 1.0 } else { 2.0 };
+    let embedding = vocabulary * shape.hidden;
+    let heading = if tied { 0.0 } else { embedding };
     let gate = table
         .get("attn_output_gate")
         .and_then(Value::as_bool)
@@ -317,24 +282,32 @@ pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<K
         let always = get("shared_expert_intermediate_size").unwrap_or(0.0);
         3.0 * shape.hidden * (experts * expert + always) + experts * shape.hidden
     });
-    let mut total = embedding;
+    let mut layers = 0.0;
     for kind in kinds {
-        total += if kind == Kind::Linear {
+        layers += if kind == Kind::Linear {
             linear
         } else {
             attention
         };
-        total += mixture.unwrap_or(dense) + 2.0 * shape.hidden;
+        layers += mixture.unwrap_or(dense) + 2.0 * shape.hidden;
     }
     let note = if mixture.is_some() {
         "; all experts, of which a token reads few"
     } else {
         ""
     };
+    let mut at = format!("{bits} bits");
+    if embedded != bits {
+        _ = write!(at, ", the embedding at {embedded}");
+    }
+    if head != bits && !tied {
+        _ = write!(at, ", the head at {head}");
+    }
     let how = format!(
-        "{:.4}e9 parameters, counted from the shapes (gated MLP, {} embedding), at {bits} bits: {source}{note}",
-        total / 1e9,
+        "{:.4}e9 parameters, counted from the shapes (gated MLP, {} embedding), at {at}: {source}{note}",
+        (layers + embedding + heading) / 1e9,
         if tied { "tied" } else { "untied" }
     );
-    Ok(Some(Known::new(total * bits / 8.0, how)))
+    let stored = layers * bits + embedding * embedded + heading * head;
+    Ok(Some(Known::new(stored / 8.0, how)))
 }

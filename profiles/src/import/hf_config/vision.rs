@@ -134,6 +134,35 @@ impl Tower<'_> {
         Some(Known::new((size / 64.0).floor().powi(2), how))
     }
 
+    /// Whether the tower's keys lie beside the language model's (mllm).
+    fn flat(&self) -> bool {
+        self.table.is_none() && self.root.get("visual_patch_size").is_some()
+    }
+
+    /// Whether the tower's MLP is gated, of three matrices: its activation says so, or the family, Qwen2.5-VL's.
+    fn gated(&self) -> bool {
+        let text = |table: &Value, key: &str| table.get(key)?.as_str().map(str::to_owned);
+        let act = match self.table {
+            Some(table) => text(table, "hidden_act"),
+            None => text(self.root, "visual_hidden_act"),
+        };
+        if let Some(act) = act {
+            return act == "silu";
+        }
+        let names = self.root.get("architectures").and_then(Value::as_array);
+        let mut names: Vec<String> = names
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect();
+        names.extend(text(self.root, "model_type"));
+        names.iter().any(|name| {
+            let plain = name.to_lowercase().replace('_', "");
+            plain.starts_with("qwen25vl")
+        })
+    }
+
     /// Bytes of the tower's weights at 16 bits, where its shape is stated.
     fn weights(&self) -> Option<Known> {
         let hidden = self.first(&["embed_dim", "hidden_size"])?;
@@ -143,18 +172,14 @@ impl Tower<'_> {
             .get("intermediate_size")
             .or_else(|| self.get("mlp_ratio").map(|ratio| ratio * hidden))
             .unwrap_or(4.0 * hidden);
-        // Qwen2.5-VL's tower has a gated MLP.
-        let silu = self
-            .table
-            .and_then(|table| table.get("hidden_act"))
-            .and_then(Value::as_str)
-            == Some("silu");
-        let mlp = if silu { 3.0 } else { 2.0 } * hidden * inner;
+        let mlp = if self.gated() { 3.0 } else { 2.0 } * hidden * inner;
         let frames = self.get("temporal_patch_size").unwrap_or(1.0);
         // Qwen2-VL's tower calls the language model's width `hidden_size`.
         let out = self
             .get("out_hidden_size")
-            .or_else(|| self.get("embed_dim").and_then(|_| self.get("hidden_size")));
+            .or_else(|| self.get("embed_dim").and_then(|_| self.get("hidden_size")))
+            // Flat, that width is the file's.
+            .or_else(|| self.flat().then(|| count(self.root, "hidden_size"))?);
         let mut total =
             depth * (4.0 * hidden * hidden + mlp) + 3.0 * patch * patch * frames * hidden;
         if let (Some(merge), Some(out)) = (self.get("spatial_merge_size"), out) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::note::{NoteKind, Notes};
 use super::super::row::{Identity, Place, Row, Spread, Test};
 use super::super::stats::mean;
-use super::super::text::{nearest, short};
+use super::super::text::{BYTES_MAX, nearest, short};
 use super::{place, tokens};
 
 /// A value of a field.
@@ -83,9 +83,7 @@ const KNOWN: [&str; 61] = [
 ];
 
 /// Fields of a measurement rather than of what was measured.
-const RESULT: [&str; 12] = [
-    "model_size",
-    "model_n_params",
+const RESULT: [&str; 10] = [
     "n_prompt",
     "n_gen",
     "n_depth",
@@ -352,6 +350,10 @@ impl Record {
             1 => Spread::Unknown,
             _ => Spread::Samples(samples),
         };
+        let weights = self.number("model_size").filter(|bytes| *bytes > 0.0);
+        if weights.is_some_and(|bytes| bytes > BYTES_MAX) {
+            return Err("`model_size` is out of all bounds".to_owned());
+        }
         let identity = self.identity()?;
         let shown = format!("{} s", super::super::toml_text::number(secs));
         Ok(Row {
@@ -360,7 +362,7 @@ impl Record {
             secs,
             spread,
             cold_s: None,
-            weights_bytes: self.number("model_size").filter(|bytes| *bytes > 0.0),
+            weights_bytes: weights,
             place: Place {
                 file: file.to_owned(),
                 line,
@@ -383,6 +385,9 @@ impl Record {
                 "build_commit" | "build_number" | "cpu_info" | "gpu_info" => continue,
                 "backends" => "backend",
                 "model_type" => "model",
+                // Files of one type and name may hold different models.
+                "model_size" => "size",
+                "model_n_params" => "params",
                 "n_threads" => "threads",
                 "n_gpu_layers" => "ngl",
                 "flash_attn" => "fa",

@@ -16,6 +16,8 @@ struct Open {
     table: Kind,
     line: u64,
     rows: usize,
+    /// Whether its header or a row before is closed by a bar, so that one that is not is cut off.
+    closed: bool,
 }
 
 /// What its columns mean.
@@ -342,16 +344,23 @@ impl Scan<'_> {
                 table,
                 line: number,
                 rows,
+                closed,
             });
             return;
         }
         if let Some(open) = &mut self.open {
             open.rows += 1;
-            let new = match &open.table {
+            let cut = open.closed && !closed;
+            open.closed |= closed;
+            let mut new = match &open.table {
                 Kind::Tests(table) => table.row(self.file, number, cells, closed, self.notes),
                 Kind::Sweep(sweep) => sweep.row(self.file, number, cells, self.notes),
                 Kind::Unusable => Vec::new(),
             };
+            if cut && !new.is_empty() {
+                self.notes.skip(self.file, number, markdown::CUT);
+                new.clear();
+            }
             self.rows.extend(new);
             return;
         }

@@ -3,7 +3,7 @@
 use super::super::markdown::with_deviation;
 use super::super::note::Notes;
 use super::super::row::{Identity, Place, Row, Spread, Test};
-use super::super::text::{nearest, positive, short, size_bytes};
+use super::super::text::{BYTES_MAX, nearest, positive, short, size_bytes};
 use super::{place, test, tokens};
 
 /// What stood around a table.
@@ -163,7 +163,17 @@ impl Table {
         for (column, cell) in self.columns.iter().zip(cells) {
             match column {
                 Column::Test => timed = test(cell).map(|test| (test, cell)),
-                Column::Size => weights = size_bytes(cell),
+                Column::Size => {
+                    weights = size_bytes(cell);
+                    if weights.is_some_and(|bytes| bytes > BYTES_MAX) {
+                        let text = format!("the size `{}` is out of all bounds", short(cell));
+                        notes.skip(file, line, text);
+                        return Vec::new();
+                    }
+                    if !cell.is_empty() {
+                        identity.insert("size".to_owned(), cell.clone());
+                    }
+                }
                 Column::Key(key) if !cell.is_empty() => {
                     identity.insert(key.clone(), cell.clone());
                 }

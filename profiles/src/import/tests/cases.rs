@@ -185,6 +185,20 @@ fn cut_row() {
     let done = plain(Kind::LlamaBench, &[("post.md", &text)]);
     assert!(done.files.is_empty());
     done.says(NoteKind::Skipped, "post.md:3:");
+    // Cut where a number still reads as one.
+    for rest in ["1", "10.0", "10.00 ± 3"] {
+        let text = format!(
+            "{HEAD}| toy 3B Q4_0 | 1.87 GiB | 3.21 B | CPU | 8 | pp512 | 8.76 ± 0.13 |\n| toy 3B Q4_0 | 1.87 GiB | 3.21 B | CPU | 8 | tg128 | {rest}"
+        );
+        let done = plain(Kind::LlamaBench, &[("post.md", &text)]);
+        done.says(NoteKind::Skipped, "post.md:4: the row is cut off");
+        assert!(!done.file().contains("stages.decode"), "{}", done.file());
+    }
+    // A table that closes no row says all that it has.
+    let open = HEAD.replace(" |\n", "\n");
+    let text = format!("{open}| toy 3B Q4_0 | 1.87 GiB | 3.21 B | CPU | 8 | tg128 | 10.0\n");
+    let done = plain(Kind::LlamaBench, &[("post.md", &text)]);
+    assert_eq!(done.number("engines.cpu.stages.decode.per_token_s"), 0.1);
 }
 
 fn extra_columns() {
@@ -372,6 +386,21 @@ fn cold_and_warm() {
     };
     assert!((of(0) - 0.0125).abs() < 1e-9, "{}", of(0));
     assert!((of(1) - 0.5).abs() < 1e-9, "{}", of(1));
+    // Origins cite what was used.
+    let (warm, first) = (&done.files[0].1, &done.files[1].1);
+    assert!(
+        warm.contains("`pp64` 0.8 s without the first run"),
+        "{warm}"
+    );
+    assert!(first.contains("`pp64` 32 s, the first run"), "{first}");
+    // Of two runs no one can say.
+    let text = record(
+        "Toy",
+        "\"n_prompt\": 64, \"n_gen\": 0, \"avg_ns\": 15000000000, \"stddev_ns\": 1, \"samples_ns\": [20000000000, 10000000000]",
+    );
+    let two = plain(Kind::LlamaBench, &[("t.json", &format!("[{text}]"))]);
+    two.says(NoteKind::Warning, "a cold start or noise");
+    assert_eq!(two.files.len(), 1);
     assert!(
         done.files[1].0.ends_with("-cold.toml"),
         "{}",

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::super::{Kind, NoteKind, Options};
 use super::{number, run, run_bytes};
 
-const TABLE: &str = "ggml_opencl: device: 'TOY(TM) 740'\n\nmaster:\n\
+pub(super) const TABLE: &str = "ggml_opencl: device: 'TOY(TM) 740'\n\nmaster:\n\
     | model | size | params | backend | ngl | fa | test | t/s |\n\
     | --- | ---: | ---: | --- | --: | -: | ---: | ---: |\n\
     | toy 1B Q8_0 | 1.50 GiB | 1.54 B | OpenCL | 99 | 1 | pp512 | 128.00 ± 0.50 |\n\
@@ -423,49 +423,6 @@ fn files_that_name_no_board_are_not_put_together() {
 }
 
 #[test]
-fn identities_never_mix() {
-    let other = TABLE.replace("abc123 (4000)", "def456 (4100)");
-    let done = run(
-        Kind::LlamaBench,
-        &Options::default(),
-        &[("a.md", TABLE), ("b.md", &other)],
-    );
-    assert_eq!(done.files.len(), 2);
-    let only = Options {
-        only: vec![("build".into(), "DEF456 (4100)".into())],
-        ..Options::default()
-    };
-    assert_eq!(
-        run(
-            Kind::LlamaBench,
-            &only,
-            &[("a.md", TABLE), ("b.md", &other)]
-        )
-        .files
-        .len(),
-        1
-    );
-    // Without a folder nothing is chosen for the user.
-    let files: [(&str, &[u8]); 2] = [("a.md", TABLE.as_bytes()), ("b.md", other.as_bytes())];
-    let done = run_bytes(Kind::LlamaBench, &Options::default(), &files, false);
-    done.says(NoteKind::Refused, "build=abc123 (4000)");
-}
-
-#[test]
-fn conflicts_are_shown_and_not_used() {
-    let other = TABLE.replace("128.00 ± 0.50", "99.00 ± 0.50");
-    let done = run(
-        Kind::LlamaBench,
-        &Options::default(),
-        &[("a.md", TABLE), ("b.md", &other)],
-    );
-    done.says(
-        NoteKind::Conflict,
-        "b.md:6: `pp512` is 99.00 ± 0.50 t/s here and 128.00",
-    );
-}
-
-#[test]
 fn the_runtime_s_log_and_tables_of_rockchip() {
     let done = plain(Kind::Rkllm, "r.log", RKLOG);
     assert_eq!(done.number("engines.npu.stages.ingest.per_token_s"), 0.01);
@@ -587,24 +544,6 @@ fn hybrid_layers_and_a_tower_of_a_configuration() {
         &[("toy/config.json", CONFIG)],
     );
     without.says(NoteKind::Missing, "--frame");
-}
-
-#[test]
-fn keys_that_a_configuration_leaves_out_are_the_library_s() {
-    let text = r#"{"model_type": "gemma3", "mm_tokens_per_image": 256, "torch_dtype": "bfloat16",
-        "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024},
-        "vision_config": {"hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "num_hidden_layers": 27, "patch_size": 14}}"#;
-    let done = plain(Kind::HfConfig, "gemma-3-4b/config.json", text);
-    done.says(NoteKind::Warning, "`num_key_value_heads` is not stated: 4");
-    // Every sixth of 34 layers: 5 x 2 x 4 heads x 256 x 2 bytes.
-    assert_eq!(done.number("kv_bytes_per_token"), 5.0 * 4096.0);
-    assert_eq!(done.number("kv_bytes_per_token.high"), 34.0 * 4096.0);
-    // 3.88e9 parameters of the language model.
-    assert!(
-        (done.number("weights_bytes") / 2.0 / 3.88e9 - 1.0).abs() < 0.01,
-        "{}",
-        done.file()
-    );
 }
 
 #[test]

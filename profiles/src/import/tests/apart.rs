@@ -1,0 +1,157 @@
+//! What is one thing, and what is told apart.
+
+use super::super::{Kind, NoteKind, Options};
+use super::kinds::TABLE;
+use super::{run, run_bytes};
+
+fn plain(kind: Kind, name: &str, text: &str) -> super::Done {
+    run(kind, &Options::default(), &[(name, text)])
+}
+
+#[test]
+fn a_post_s_sentences_are_no_identities_until_they_tell_something_apart() {
+    let table = |title: &str, backend: &str, rate: f64| {
+        format!(
+            "{title}\n\n| model | size | params | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- | --- |\n\
+             | toy 1B Q4_0 | 1.00 GiB | 1.00 B | {backend} | 4 | pp512 | {rate:.2} ± 0.10 |\n\n"
+        )
+    };
+    let options = Options {
+        soc: Some("board".to_owned()),
+        model: Some("toy".to_owned()),
+        ..Options::default()
+    };
+    let post = table("Got it today! What I see:", "CPU", 25.0)
+        + &table("then with vulkan:", "Vulkan", 50.0);
+    let done = run(Kind::LlamaBench, &options, &[("post.md", &post)]);
+    assert_eq!(done.files[0].0, "board/toy.toml", "{}", done.said());
+    assert!(done.file().contains("[engines.cpu.") && done.file().contains("[engines.gpu."));
+    done.says(NoteKind::Warning, "the sections");
+    // One test in two sections: they say on what.
+    let post = table("With a fan:", "CPU", 25.0) + &table("Without:", "CPU", 15.0);
+    let done = run(Kind::LlamaBench, &options, &[("post.md", &post)]);
+    assert_eq!(done.files.len(), 2, "{}", done.said());
+    assert_eq!(done.files[0].0, "board/toy-section-with-a-fan.toml");
+    done.says(
+        NoteKind::Warning,
+        "costs = \"board/toy-section-with-a-fan.toml\"",
+    );
+    done.says(NoteKind::Warning, "--ignore section");
+}
+
+#[test]
+fn models_of_one_type_and_two_sizes_stay_apart() {
+    let record = |ns: u64, size: u64, params: u64| {
+        format!(
+            "{{\"build_commit\": \"ab12\", \"build_number\": 7, \"cpu_info\": \"Toy\", \"backends\": \"CPU\", \"model_filename\": \"m.gguf\", \"model_type\": \"toy 1B Q4_0\", \"model_size\": {size}, \"model_n_params\": {params}, \"n_threads\": 4, \"n_prompt\": 512, \"n_gen\": 0, \"avg_ns\": {ns}, \"stddev_ns\": 0}}"
+        )
+    };
+    for (size, params) in [(700, 1000), (600, 1100)] {
+        let first = record(1_000_000_000, 600_000_000, 1_000_000_000);
+        let second = record(1_010_000_000, size * 1_000_000, params * 1_000_000);
+        let done = plain(Kind::LlamaBench, "t.json", &format!("[{first},\n{second}]"));
+        assert_eq!(done.files.len(), 2, "{}", done.said());
+    }
+}
+
+#[test]
+fn values_far_apart_are_no_repeats_in_time() {
+    let table = |rates: &[f64]| {
+        let rows = rates.iter().map(|rate| {
+            format!("| toy 1B Q4_0 | 1.00 GiB | 1.00 B | CPU | 4 | pp512 | {rate:.2} ± 0.10 |\n")
+        });
+        format!(
+            "| model | size | params | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- | --- |\n{}",
+            rows.collect::<String>()
+        )
+    };
+    for rates in [
+        &[25.25, 50.0][..],
+        &[50.0, 25.25],
+        &[50.0, 50.1, 25.0, 25.1],
+    ] {
+        let done = plain(Kind::LlamaBench, "t.md", &table(rates));
+        assert!(done.files.is_empty(), "{rates:?}\n{}", done.said());
+        done.says(NoteKind::Conflict, "too far apart");
+    }
+    // A drift, noise, and a cold start before warm runs.
+    for rates in [
+        &[25.25, 24.0, 23.0, 22.0, 21.0][..],
+        &[25.0, 18.0, 26.0, 19.0],
+        &[10.0, 25.0, 25.1],
+        &[25.0, 24.0],
+    ] {
+        let done = plain(Kind::LlamaBench, "t.md", &table(rates));
+        assert!(!done.notes.any(NoteKind::Conflict), "{}", done.said());
+        assert!(!done.files.is_empty(), "{rates:?}\n{}", done.said());
+    }
+    // Settings that the user put together.
+    let two = table(&[51.2])
+        + &table(&[102.4])
+            .lines()
+            .nth(2)
+            .unwrap_or("")
+            .replace("| 4 |", "| 8 |");
+    let options = Options {
+        ignore: vec!["threads".to_owned()],
+        ..Options::default()
+    };
+    let done = run(Kind::LlamaBench, &options, &[("t.md", &two)]);
+    done.says(NoteKind::Conflict, "too far apart");
+}
+
+#[test]
+fn a_size_out_of_all_bounds_is_no_size() {
+    for size in ["1e308 MiB", "1e20 B"] {
+        let text = format!(
+            "| model | size | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- |\n\
+             | toy 1B Q4_0 | {size} | CPU | 4 | pp512 | 25.00 ± 0.10 |\n"
+        );
+        let done = plain(Kind::LlamaBench, "t.md", &text);
+        assert!(done.files.is_empty(), "{size}");
+        done.says(NoteKind::Skipped, "t.md:3: the size");
+    }
+}
+
+#[test]
+fn conflicts_are_shown_and_not_used() {
+    let other = TABLE.replace("128.00 ± 0.50", "99.00 ± 0.50");
+    let done = run(
+        Kind::LlamaBench,
+        &Options::default(),
+        &[("a.md", TABLE), ("b.md", &other)],
+    );
+    done.says(
+        NoteKind::Conflict,
+        "b.md:6: `pp512` is 99.00 ± 0.50 t/s here and 128.00",
+    );
+}
+
+#[test]
+fn identities_never_mix() {
+    let other = TABLE.replace("abc123 (4000)", "def456 (4100)");
+    let done = run(
+        Kind::LlamaBench,
+        &Options::default(),
+        &[("a.md", TABLE), ("b.md", &other)],
+    );
+    assert_eq!(done.files.len(), 2);
+    let only = Options {
+        only: vec![("build".into(), "DEF456 (4100)".into())],
+        ..Options::default()
+    };
+    assert_eq!(
+        run(
+            Kind::LlamaBench,
+            &only,
+            &[("a.md", TABLE), ("b.md", &other)]
+        )
+        .files
+        .len(),
+        1
+    );
+    // Without a folder nothing is chosen for the user.
+    let files: [(&str, &[u8]); 2] = [("a.md", TABLE.as_bytes()), ("b.md", other.as_bytes())];
+    let done = run_bytes(Kind::LlamaBench, &Options::default(), &files, false);
+    done.says(NoteKind::Refused, "build=abc123 (4000)");
+}

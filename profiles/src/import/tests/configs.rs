@@ -1,0 +1,180 @@
+//! What a configuration tells of weights, and what it is no configuration of.
+
+use super::super::{Kind, NoteKind, Options};
+use super::run;
+
+fn plain(kind: Kind, name: &str, text: &str) -> super::Done {
+    run(kind, &Options::default(), &[(name, text)])
+}
+
+#[test]
+fn encoders_are_no_decoders() {
+    let shape = r#""hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "torch_dtype": "float32""#;
+    for (what, reason) in [
+        (r#""model_type": "bert""#, "does not attend causally"),
+        (
+            r#""model_type": "own", "architectures": ["OwnForMaskedLM"]"#,
+            "does not attend causally",
+        ),
+        (r#""model_type": "t5""#, "an encoder and a decoder"),
+        (
+            r#""model_type": "own", "is_encoder_decoder": true"#,
+            "an encoder and a decoder",
+        ),
+    ] {
+        let done = plain(
+            Kind::HfConfig,
+            "toy/config.json",
+            &format!("{{{what}, {shape}}}"),
+        );
+        assert!(done.files.is_empty(), "{what}");
+        done.says(NoteKind::Refused, reason);
+    }
+    for what in [
+        r#""model_type": "bert", "is_decoder": true"#,
+        r#""model_type": "llama", "is_encoder_decoder": false"#,
+    ] {
+        let done = plain(
+            Kind::HfConfig,
+            "toy/config.json",
+            &format!("{{{what}, {shape}}}"),
+        );
+        assert_eq!(done.files.len(), 1, "{what}\n{}", done.said());
+    }
+}
+
+#[test]
+fn a_quantised_configuration_has_the_bits_that_it_stores() {
+    let shape = r#""model_type": "llama", "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "vocab_size": 1000, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "max_position_embeddings": 4096"#;
+    let layers = 2.0 * (4.0 * 256.0 * 256.0 + 3.0 * 256.0 * 1024.0 + 2.0 * 256.0);
+    let table = 256.0 * 1000.0;
+    for (stated, linear, embedding, head) in [
+        (
+            r#""quantization_config": {"quant_method": "fp8"}"#,
+            8.0,
+            16.0,
+            16.0,
+        ),
+        (
+            r#""quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": true}"#,
+            4.5,
+            16.0,
+            16.0,
+        ),
+        (
+            r#""quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": false, "load_in_8bit": true}"#,
+            8.0,
+            16.0,
+            16.0,
+        ),
+        (
+            r#""quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}"#,
+            4.0 + 20.0 / 128.0,
+            16.0,
+            16.0,
+        ),
+        (
+            r#""quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": -1, "lm_head": true}"#,
+            4.0,
+            16.0,
+            4.0,
+        ),
+        (
+            r#""quantization": {"group_size": 64, "bits": 4}"#,
+            4.5,
+            4.5,
+            4.5,
+        ),
+        (
+            r#""quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}"#,
+            4.25,
+            4.25,
+            4.25,
+        ),
+        (r#""rope_scaling": null"#, 16.0, 16.0, 16.0),
+    ] {
+        let done = plain(
+            Kind::HfConfig,
+            "toy/config.json",
+            &format!("{{{shape}, {stated}}}"),
+        );
+        let bytes: f64 = (layers * linear + table * (embedding + head)) / 8.0;
+        assert_eq!(
+            done.number("weights_bytes"),
+            bytes.round(),
+            "{stated}\n{}",
+            done.file()
+        );
+    }
+    for stated in [
+        r#""quantization_config": {"quant_method": "mxfp4"}"#,
+        r#""quantization_config": {"quant_method": "gptq", "bits": 0}"#,
+        r#""quantization": {"group_size": 64, "bits": 4, "model.layers.0": {"bits": 8}}"#,
+    ] {
+        let done = plain(
+            Kind::HfConfig,
+            "toy/config.json",
+            &format!("{{{shape}, {stated}}}"),
+        );
+        done.says(
+            NoteKind::Missing,
+            "`weights_bytes`: the bits of a weight do not follow",
+        );
+    }
+}
+
+#[test]
+fn a_flat_tower_has_its_gate_and_its_merger() {
+    let rest = r#""visual_patch_size": 14, "visual_temporal_patch_size": 2, "visual_spatial_merge_size": 2, "visual_depth": 32,
+        "hidden_size": 2048, "intermediate_size": 11008, "num_attention_heads": 16, "num_hidden_layers": 36, "vocab_size": 1000,
+        "torch_dtype": "bfloat16", "max_position_embeddings": 4096"#;
+    let patches = 3.0 * 14.0 * 14.0 * 2.0 * 1280.0;
+    let merger = 5120.0 * 5120.0 + 5120.0 * 2048.0;
+    for (family, keys, mlp) in [
+        (
+            "Qwen2_5VL",
+            r#""visual_hidden_size": 1280, "visual_intermediate_size": 3420, "visual_out_hidden_size": 2048"#,
+            3.0 * 3420.0,
+        ),
+        (
+            "Qwen2_5VL",
+            r#""visual_hidden_size": 1280, "visual_intermediate_size": 3420"#,
+            3.0 * 3420.0,
+        ),
+        (
+            "Qwen2VL",
+            r#""visual_embed_dim": 1280, "visual_mlp_ratio": 4"#,
+            2.0 * 5120.0,
+        ),
+    ] {
+        let text = format!(
+            "{{\"architectures\": [\"{family}ForConditionalGeneration\"], {keys}, {rest}}}"
+        );
+        let done = plain(Kind::HfConfig, "toy/config.json", &text);
+        let layers = 32.0 * (4.0 * 1280.0 * 1280.0 + mlp * 1280.0);
+        assert_eq!(
+            done.number("vision_weights_bytes"),
+            2.0 * (layers + patches + merger),
+            "{family}"
+        );
+    }
+}
+
+#[test]
+fn keys_that_a_configuration_leaves_out_are_the_library_s() {
+    let text = r#"{"model_type": "gemma3", "mm_tokens_per_image": 256, "torch_dtype": "bfloat16",
+        "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024},
+        "vision_config": {"hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "num_hidden_layers": 27, "patch_size": 14}}"#;
+    let done = plain(Kind::HfConfig, "gemma-3-4b/config.json", text);
+    done.says(NoteKind::Warning, "`num_key_value_heads` is not stated: 4");
+    // Every sixth of 34 layers: 5 x 2 x 4 heads x 256 x 2 bytes.
+    assert_eq!(done.number("kv_bytes_per_token"), 5.0 * 4096.0);
+    assert_eq!(done.number("kv_bytes_per_token.high"), 34.0 * 4096.0);
+    // 3.88e9 parameters of the language model.
+    assert!(
+        (done.number("weights_bytes") / 2.0 / 3.88e9 - 1.0).abs() < 0.01,
+        "{}",
+        done.file()
+    );
+}
