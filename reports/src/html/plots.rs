@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::read::{Entry, Folder};
+use super::read::{Entry, Folder, mixed};
 use crate::decision::decision_map;
 use crate::detail::Run;
 use crate::number::{self, percent};
@@ -63,7 +63,8 @@ pub(super) fn all(_: &[Folder], entries: &[Entry<'_>]) -> Result<Plots, DrawErro
         compared: html! {
             section aria-labelledby="plots" {
                 h2 #plots { "Plots" }
-                p.soft { "Bars are means over replications with their 95 % intervals; distributions are of the first replication." }
+                p.soft { "Bars are means over replications with their 95 % intervals; distributions are of the first replication."
+                    @if mixed(entries) { " The scenarios differ, so that bars of different scenarios are not to be compared." } }
                 div.plots { @for plot in &compared { (plot) } }
             }
         },
