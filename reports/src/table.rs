@@ -67,6 +67,19 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_no_stage_has_are_not_shown_as_none_moved() {
+        let world = toy::world(&toy::scenario(0.2));
+        let facts = Facts::of(&world, "toy.toml");
+        let mut runs = runs(&world, 2);
+        assert!(run(&facts, &runs).contains("GB/s moved on average"));
+        for summary in &mut runs.summaries {
+            summary.mean_bandwidth_gbps = 0.0;
+        }
+        let text = run(&facts, &runs);
+        assert!(text.contains("\nmemory      peak ") && !text.contains("GB/s"));
+    }
+
+    #[test]
     fn one_replication_has_no_intervals() {
         let (text, _) = text(&toy::scenario(0.2), 1);
         assert!(!text.contains('±'));

@@ -134,8 +134,11 @@ fn courses(entries: &[Entry<'_>]) -> Result<Markup, DrawError> {
                 1e-6,
                 &series.context_bytes,
             )?,
-            one("Memory traffic", "GB/s", 1e-9, &series.bytes_per_s)?,
         ];
+        // Profiles need not say what stages move.
+        if series.bytes_per_s.mean.iter().any(|rate| *rate > 0.0) {
+            plots.push(one("Memory traffic", "GB/s", 1e-9, &series.bytes_per_s)?);
+        }
         if let Some(watts) = &series.watts {
             plots.push(one("Power", "W", 1.0, watts)?);
         }

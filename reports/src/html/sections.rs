@@ -239,14 +239,19 @@ fn work_table(entries: &[Entry<'_>]) -> Markup {
             .collect();
         list.join(", ")
     };
+    // Profiles need not say what stages move.
+    let moved = entries.iter().any(|entry| {
+        entry
+            .number("mean_bandwidth_gbps")
+            .is_some_and(|rate| rate.mean > 0.0)
+    });
     html! {
         div.wide tabindex="0" role="region" aria-label="Work" {
             table {
                 caption { "What was done, means of a replication" }
                 thead { tr {
                     @for title in ["configuration", "arrived", "answered", "late", "refused", "reused", "imported",
-                        "reconstructed", "both", "evictions", "peak memory", "GB/s moved"] { th scope="col" { (title) } }
-                    th scope="col" { "busy" }
+                        "reconstructed", "both", "evictions"] { th scope="col" { (title) } }
                 } }
                 tbody { @for entry in entries { tr {
                     th scope="row" { (entry.label()) }
@@ -255,9 +260,23 @@ fn work_table(entries: &[Entry<'_>]) -> Markup {
                     @for path in ["reuse", "import", "reconstruct", "import_and_reconstruct", "evictions"] {
                         td { (mean(entry, &format!("counts.{path}"))) }
                     }
+                } } }
+            }
+        }
+        div.wide tabindex="0" role="region" aria-label="Use of the SoC" {
+            table {
+                caption { "How the SoC was used, means of a replication" }
+                thead { tr {
+                    th scope="col" { "configuration" }
+                    th scope="col" { "peak memory" }
+                    @if moved { th scope="col" { "GB/s moved" } }
+                    th.text scope="col" { "busy" }
+                } }
+                tbody { @for entry in entries { tr {
+                    th scope="row" { (entry.label()) }
                     td { (entry.number("peak_memory_bytes").map_or_else(|| ABSENT.into(), |e| bytes(e.mean))) }
-                    td { (mean(entry, "mean_bandwidth_gbps")) }
-                    td { (engines(entry)) }
+                    @if moved { td { (mean(entry, "mean_bandwidth_gbps")) } }
+                    td.text { (engines(entry)) }
                 } } }
             }
         }

@@ -254,3 +254,16 @@ fn only_results_of_the_same_scenario_are_ranked() {
     assert!(!mixed.contains("Of 3 configurations"));
     assert!(mixed.contains("c: hall on Toy. With state_aware:w+p+s, the first token comes"));
 }
+
+#[test]
+fn bytes_that_no_stage_has_are_absent() {
+    let (mut folder, _) = results(0.2, 10);
+    let whole = page(std::slice::from_ref(&folder)).expect("it can be drawn");
+    assert!(whole.contains("GB/s moved") && whole.contains("Memory traffic"));
+    folder.document["mean_bandwidth_gbps"]["value"] = 0.0.into();
+    for run in &mut folder.detail.as_mut().expect("it is there").runs {
+        run.series.bytes_per_s.mean.fill(0.0);
+    }
+    let page = page(&[folder]).expect("it can be drawn");
+    assert!(!page.contains("GB/s moved") && !page.contains("Memory traffic"));
+}
