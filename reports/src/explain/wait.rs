@@ -57,8 +57,12 @@ pub(super) fn before(seen: &Seen) -> Vec<Wait> {
     waits.collect()
 }
 
-/// The wait before a stage on `lane` in words; `None` if there was none.
+/// The wait before a stage on `lane` in words; `None` if there was none but that for the version, which is
+/// told with the version.
 pub(super) fn text(world: &World, wait: &Wait, lane: &str) -> Option<String> {
+    if wait.others.is_empty() && wait.idle.0 == 0 {
+        return None;
+    }
     let mut parts = Vec::new();
     if wait.version.0 > 0 {
         parts.push(format!("{} for its version", span(wait.version)));
@@ -79,11 +83,9 @@ pub(super) fn text(world: &World, wait: &Wait, lane: &str) -> Option<String> {
     if wait.idle.0 > 0 {
         parts.push(format!("{} while {lane} was idle", span(wait.idle)));
     }
-    (!parts.is_empty()).then(|| {
-        format!(
-            "It waited {} before its next stage on {lane}: {}.",
-            span(wait.total()),
-            parts.join(", ")
-        )
-    })
+    Some(format!(
+        "It waited {} before its next stage on {lane}: {}.",
+        span(wait.total()),
+        parts.join(", ")
+    ))
 }

@@ -308,11 +308,10 @@ fn engines(out: &mut String, runs: &Replicated) {
                 format!("{stage}{GLUE}{}{GLUE}s", short(secs.unwrap_or(0.0)))
             })
             .collect();
-        let name = if engine.name.chars().count() < LABEL {
-            engine.name.clone()
-        } else {
-            format!("{} ", engine.name)
-        };
+        let mut name = layout::visible(&engine.name).into_owned();
+        if name.chars().count() >= LABEL {
+            name.push(' ');
+        }
         let text = format!(
             "{}{GLUE}{}  {}",
             bar(share, BAR),
