@@ -281,6 +281,14 @@ fn it_fits(page: &mut Page, width: u32, dark: bool) {
            .map((node) => node.textContent.slice(0, 40))",
     );
     assert_eq!(outside, serde_json::json!([]), "on {width}");
+    if width >= 1280 {
+        let clipped = page.eval(
+            "[...document.querySelectorAll('section[aria-labelledby=numbers] .wide')]
+               .filter((table) => table.scrollWidth > table.clientWidth)
+               .map((table) => `${table.ariaLabel} ${table.scrollWidth} of ${table.clientWidth}`)",
+        );
+        assert_eq!(clipped, serde_json::json!([]), "on {width}");
+    }
     let back = page.eval("getComputedStyle(document.body).backgroundColor");
     assert_eq!(back == "rgb(255, 255, 255)", !dark);
     // Text against its background, by WCAG's ratio.

@@ -109,7 +109,10 @@ pub(super) fn tables(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
     html! {
         section aria-labelledby="numbers" {
             h2 #numbers { "Numbers" }
-            (latency_table(entries))
+            // Two tables, so that neither is wider than a window.
+            @let (first, more) = COLUMNS.split_at(5);
+            (latency_table(entries, first, "Rates and times"))
+            (latency_table(entries, more, "More times, and energy"))
             @if entries.len() > 1 { p.soft { "Bold: best of its column, to the digits shown"
                 @if mixed(entries) { ", among those of the same scenario" } "." } }
             @for folder in folders { (difference_table(folder, folders.len() > 1)) }
@@ -118,8 +121,8 @@ pub(super) fn tables(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
     }
 }
 
-fn latency_table(entries: &[Entry<'_>]) -> Markup {
-    let columns: Vec<&Column> = COLUMNS
+fn latency_table(entries: &[Entry<'_>], columns: &[Column], name: &str) -> Markup {
+    let columns: Vec<&Column> = columns
         .iter()
         .filter(|column| entries.iter().any(|entry| entry.number(column.1).is_some()))
         .collect();
@@ -135,9 +138,9 @@ fn latency_table(entries: &[Entry<'_>]) -> Markup {
         }
     };
     html! {
-        div.wide tabindex="0" role="region" aria-label="Rates and times" {
+        div.wide tabindex="0" role="region" aria-label=(name) {
             table {
-                caption { "Rates and times, means over replications" }
+                caption { (name) ", means over replications" }
                 thead { tr { th scope="col" { "configuration" } th scope="col" { "load" }
                     @for column in &columns { th scope="col" { (column.0) } } } }
                 tbody { @for entry in entries { tr {
