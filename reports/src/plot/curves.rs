@@ -81,7 +81,7 @@ pub fn distributions(runs: &[Run], completion: bool) -> Curves {
         .collect();
     let end = end_of_axis(&values);
     let cut = end.map_or_else(String::new, |end| {
-        format!("; cut at {}, the share beyond in brackets", short(end))
+        format!("; cut at {}, % beyond in brackets", short(end))
     });
     let curve = |(run, values): (&Run, &&[f64])| {
         let count = values.len() as f64;

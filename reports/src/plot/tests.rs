@@ -306,6 +306,9 @@ fn a_policy_whose_queue_grows_does_not_press_the_others_onto_the_axis() {
     assert!(cut.describe().contains("half within 300"));
     let svg = svg(&cut).expect("it can be drawn");
     let right = f64::from(cut.size().0);
+    for (text, [left, _, end, _]) in texts(&svg) {
+        assert!(left >= 0.0 && end <= right, "{text}: {left} {end}");
+    }
     for (index, least) in [(0, 90.0), (1, 400.0)] {
         let RGBColor(r, g, b) = draw::colour(index);
         let colour = format!("#{r:02X}{g:02X}{b:02X}");
