@@ -53,10 +53,9 @@ fn report(home: &Path) -> PathBuf {
         let path = run.join(file);
         let written = fs::read_to_string(&path).expect("it was written");
         let stream = first_stream(&written);
-        let nasty = written.replace(
-            &format!("\"{stream}\""),
-            "\"<script>alert(1)</script>&'\\\"\"",
-        );
+        // As long as no window is wide.
+        let name = format!("\"<script>alert(1)</script>&'\\\"{}\"", "n".repeat(400));
+        let nasty = written.replace(&format!("\"{stream}\""), &name);
         assert_ne!(nasty, written);
         fs::write(&path, nasty).expect("it can be written");
     }
@@ -95,7 +94,13 @@ fn it_works_in_a_browser() {
     keys_zoom_move_and_step(&mut page);
     streams_and_policies_filter(&mut page);
     requests_add_up(&mut page);
-    for (width, dark) in [(1280, true), (390, false), (390, true)] {
+    for (width, dark) in [
+        (1280, true),
+        (1300, false),
+        (500, false),
+        (390, false),
+        (390, true),
+    ] {
         page.show(width, 844, dark);
         it_fits(&mut page, width, dark);
     }
@@ -270,6 +275,20 @@ fn it_fits(page: &mut Page, width: u32, dark: bool) {
         wide.as_u64().is_some_and(|wide| wide <= u64::from(width)),
         "{wide} on {width}"
     );
+    let outside = page.eval(
+        "[...document.querySelectorAll('main dt, main dd, main p, main h3, main label, main .wide')]
+           .filter((node) => node.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+           .map((node) => node.textContent.slice(0, 40))",
+    );
+    assert_eq!(outside, serde_json::json!([]), "on {width}");
+    if width >= 1280 {
+        let clipped = page.eval(
+            "[...document.querySelectorAll('section[aria-labelledby=numbers] .wide')]
+               .filter((table) => table.scrollWidth > table.clientWidth)
+               .map((table) => `${table.ariaLabel} ${table.scrollWidth} of ${table.clientWidth}`)",
+        );
+        assert_eq!(clipped, serde_json::json!([]), "on {width}");
+    }
     let back = page.eval("getComputedStyle(document.body).backgroundColor");
     assert_eq!(back == "rgb(255, 255, 255)", !dark);
     // Text against its background, by WCAG's ratio.

@@ -14,10 +14,38 @@ fn places(x: f64, digits: i32) -> usize {
     (digits - 1 - exponent).clamp(0, 12) as usize
 }
 
-/// Three significant digits, without exponent: `0.0123`, `1.23`, `123`, `1234567`.
+/// Sizes that are written out; what is smaller or larger has an exponent.
+const WRITTEN_OUT: std::ops::Range<f64> = 1e-6..1e6;
+
+/// The power of ten that stands behind a number of this size; 0 for what is written out.
+fn power(x: f64) -> i32 {
+    let size = x.abs();
+    // 999 999.6 would round to 1 000 000.
+    if size == 0.0 || !size.is_finite() || (WRITTEN_OUT.start..0.999_5e6).contains(&size) {
+        return 0;
+    }
+    let exponent = size.log10().floor() as i32;
+    if size / ten_to(exponent) >= 9.995 {
+        exponent + 1
+    } else {
+        exponent
+    }
+}
+
+fn ten_to(power: i32) -> f64 {
+    // Unlike `powi`, the same on every machine.
+    format!("1e{power}").parse().unwrap_or(f64::NAN)
+}
+
+/// Three significant digits: `0.0123`, `1.23`, `123`, `1234`; from a million on, and below a millionth, with
+/// an exponent: `1.23e6`.
 pub fn short(x: f64) -> String {
     if x == 0.0 {
         return "0".into();
+    }
+    let exponent = power(x);
+    if exponent != 0 {
+        return format!("{:.2}e{exponent}", x / ten_to(exponent));
     }
     let text = format!("{x:.0$}", places(x, 3));
     // Rounding may have added a digit: 9.996 → 10.00 → 10.0.
@@ -44,8 +72,11 @@ pub fn estimate(estimate: Option<Estimate>) -> String {
     let Some(half) = estimate.half_width else {
         return short(estimate.mean);
     };
-    let digits = interval_places(estimate.mean, half);
-    format!("{:.digits$} ± {half:.digits$}", estimate.mean)
+    let exponent = power(estimate.mean.abs().max(half));
+    let (mean, half) = (estimate.mean / ten_to(exponent), half / ten_to(exponent));
+    let digits = interval_places(mean, half);
+    let behind = behind(exponent);
+    format!("{mean:.digits$}{behind} ± {half:.digits$}{behind}")
 }
 
 /// A difference with its sign and interval: `+1.23 ± 0.04`, to one digit more than the three that show
@@ -65,22 +96,38 @@ pub fn difference(estimate: Option<Estimate>, scale: f64) -> String {
     if mean == 0.0 && half == 0.0 {
         return "0".into();
     }
-    let digits = interval_places(mean, half).min(places(scale, 3) + 1);
-    format!("{}{:.digits$} ± {half:.digits$}", sign(mean), mean.abs())
+    let exponent = power(mean.abs().max(half).max(scale.abs()));
+    let [size, half, scale] = [mean.abs(), half, scale].map(|x| x / ten_to(exponent));
+    let digits = interval_places(size, half).min(places(scale, 3) + 1);
+    let behind = behind(exponent);
+    format!(
+        "{}{size:.digits$}{behind} ± {half:.digits$}{behind}",
+        sign(mean)
+    )
+}
+
+/// A power of ten as it is written behind a number.
+fn behind(power: i32) -> String {
+    if power == 0 {
+        String::new()
+    } else {
+        format!("e{power}")
+    }
 }
 
 fn sign(x: f64) -> &'static str {
     if x < 0.0 { "−" } else { "+" }
 }
 
-/// Digits for a mean and its half-width: three of the larger, but never so few that the half-width
-/// shows as nothing.
+/// Digits for a mean and its half-width: three of the larger, and up to three more where the half-width
+/// would else show as nothing. One that still would is that of replications which agree but for rounding.
 fn interval_places(mean: f64, half: f64) -> usize {
     let digits = places(mean.abs().max(half), 3);
-    if half > 0.0 {
-        digits.max(places(half, 1).min(6))
-    } else {
+    let needed = if half > 0.0 { places(half, 1) } else { 0 };
+    if needed > digits + 3 {
         digits
+    } else {
+        digits.max(needed)
     }
 }
 
@@ -123,7 +170,14 @@ mod tests {
             (1.0, "1.00"),
             (9.996, "10.0"),
             (99.96, "100"),
-            (1_234_567.0, "1234567"),
+            (1_234.0, "1234"),
+            (999_499.0, "999499"),
+            (999_600.0, "1.00e6"),
+            (1_234_567.0, "1.23e6"),
+            (1_500_000_008.0, "1.50e9"),
+            (-9_996_000.0, "-1.00e7"),
+            (0.000_001_5, "0.00000150"),
+            (5e-8, "5.00e-8"),
         ] {
             assert_eq!(short(x), text);
         }
@@ -141,6 +195,14 @@ mod tests {
         assert_eq!(estimate(of(1.2345, Some(0.0456))), "1.23 ± 0.05");
         assert_eq!(estimate(of(1.2345, Some(0.0004))), "1.2345 ± 0.0004");
         assert_eq!(estimate(of(1.2345, None)), "1.23");
+        // Replications that agree but for the rounding of sums.
+        for half in [0.0, 3e-18, 1e-9] {
+            assert_eq!(estimate(of(0.019_804, Some(half))), "0.0198 ± 0.0000");
+        }
+        assert_eq!(estimate(of(0.486_231, Some(1e-17))), "0.486 ± 0.000");
+        assert_eq!(estimate(of(0.0, Some(0.0))), "0.00 ± 0.00");
+        assert_eq!(estimate(of(1_500_000_008.0, Some(2e7))), "1.50e9 ± 0.02e9");
+        assert_eq!(difference(of(-3e7, Some(2e6)), 1e9), "−0.030e9 ± 0.002e9");
         assert_eq!(estimate(None), ABSENT);
         assert_eq!(difference(of(-0.5, Some(0.25)), 1.0), "−0.500 ± 0.250");
         assert_eq!(difference(of(0.0, Some(0.0)), 1.0), "0");

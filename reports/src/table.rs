@@ -67,6 +67,59 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_no_stage_has_are_not_shown_as_none_moved() {
+        let world = toy::world(&toy::scenario(0.2));
+        let facts = Facts::of(&world, "toy.toml");
+        let mut runs = runs(&world, 2);
+        assert!(run(&facts, &runs).contains("GB/s moved on average"));
+        for summary in &mut runs.summaries {
+            summary.mean_bandwidth_gbps = 0.0;
+        }
+        let text = run(&facts, &runs);
+        assert!(text.contains("\nmemory      peak ") && !text.contains("GB/s"));
+    }
+
+    #[test]
+    fn no_name_can_steer_the_terminal() {
+        let nasty = "\u{1b}[31m\u{7}\u{9b}";
+        let text = toy::scenario(0.2);
+        let mut world = toy::world(&text);
+        let steady = runs(&world, 2);
+        world.title = format!("{nasty} title");
+        for stream in &mut world.streams {
+            stream.name = format!("{nasty} stream");
+        }
+        for engine in &mut world.engines {
+            engine.name = nasty.into();
+        }
+        for lane in &mut world.lanes {
+            lane.name = nasty.into();
+        }
+        let mut named = steady.clone();
+        for engine in named.summaries.iter_mut().flat_map(|s| &mut s.engines) {
+            engine.name = nasty.into();
+        }
+        let mut facts = Facts::of(&world, &format!("{nasty}.toml"));
+        facts.warnings.push(format!("{nasty} warning"));
+        let (mut detail, _) = toy::detail(&text, 10);
+        detail.lanes.fill(nasty.into());
+        let policies = [(nasty.to_owned(), named.clone()), ("b".to_owned(), steady)];
+        for text in [
+            run(&facts, &named),
+            comparison(&facts, &policies),
+            sketch(&detail, &detail.runs[0]),
+            crate::explain::explain(&world, 0, &crate::explain::Wanted::Arrival(3))
+                .expect("it is there"),
+        ] {
+            assert!(text.contains("\\u{1b}[31m"), "{text}");
+            assert!(
+                !text.contains(|c: char| c.is_control() && c != '\n'),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
     fn one_replication_has_no_intervals() {
         let (text, _) = text(&toy::scenario(0.2), 1);
         assert!(!text.contains('±'));

@@ -4,6 +4,7 @@
 mod tell;
 #[cfg(test)]
 mod tests;
+mod wait;
 mod watch;
 
 use std::fmt;

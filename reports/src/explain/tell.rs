@@ -7,6 +7,7 @@ use sim::dispatch::{Completion, Task};
 use sim::time::{Duration, Instant};
 use sim::world::{LaneId, World};
 
+use super::wait;
 use super::watch::{Asked, End, Ran, Seen, Stretch};
 use crate::detail::Class;
 use crate::number::{ABSENT, quantity, short};
@@ -31,7 +32,10 @@ pub(super) fn story(world: &World, run: u32, number: u64, seen: &Seen, asked: &[
     arrival(&mut out, world, seen);
     version(&mut out, seen);
     choice(&mut out, world, asked);
-    for stage in &seen.stages {
+    for (waited, stage) in wait::before(seen).iter().zip(&seen.stages) {
+        if let Some(text) = wait::text(world, waited, lane(world, stage.lane)) {
+            say(&mut out, &text);
+        }
         ran(&mut out, world, stage);
     }
     end(&mut out, world, seen, asked);
@@ -49,29 +53,21 @@ fn clock(at: Instant) -> String {
     format!("{:.3} s", at.as_secs_f64())
 }
 
-fn span(span: Duration) -> String {
+pub(super) fn span(span: Duration) -> String {
     quantity(span.as_secs_f64(), "s")
 }
 
-fn lane(world: &World, lane: LaneId) -> &str {
+pub(super) fn lane(world: &World, lane: LaneId) -> &str {
     &world.lanes[lane.0 as usize].name
 }
 
-fn task(world: &World, task: &Task) -> String {
+pub(super) fn task(world: &World, task: &Task) -> String {
     format!(
         "{} of `{}` v{}",
         world.stages[task.stage.0 as usize].name,
         world.streams[task.stream.0 as usize].name,
         task.version
     )
-}
-
-fn count(n: usize, one: &str, many: &str) -> String {
-    match n {
-        0 => format!("no {one}"),
-        1 => format!("1 {one}"),
-        _ => format!("{n} {many}"),
-    }
 }
 
 fn arrival(out: &mut String, world: &World, seen: &Seen) {
@@ -88,7 +84,11 @@ fn arrival(out: &mut String, world: &World, seen: &Seen) {
     _ = write!(
         text,
         " {} waited then, and {} in work.",
-        count(waiting, "other query", "other queries"),
+        match waiting {
+            0 => "No other query".to_owned(),
+            1 => "1 other query".to_owned(),
+            n => format!("{n} other queries"),
+        },
         match answering {
             1 => "1 was".to_owned(),
             n => format!("{n} were"),
@@ -103,7 +103,7 @@ fn arrival(out: &mut String, world: &World, seen: &Seen) {
             |(_, what)| format!("{} ran {}", lane(world, id), task(world, what)),
         ));
     }
-    _ = write!(text, " {}.", running.join(", "));
+    _ = write!(text, " Of the lanes, {}.", running.join(", "));
     say(out, &text);
 }
 

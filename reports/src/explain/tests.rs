@@ -117,3 +117,62 @@ fn what_is_not_there_is_said() {
     assert!(error("front-1:9999").is_some_and(|text| text.contains("of `front-1`")));
     assert!("x".parse::<Wanted>().is_err() && "a:b".parse::<Wanted>().is_err());
 }
+
+#[test]
+fn every_part_of_the_wait_is_told() {
+    let text = toy::scenario(1.0);
+    let world = toy::world(&text);
+    let (detail, _) = toy::detail(&text, 100_000);
+    let rows = &detail.runs[0].requests;
+    let mut behind = 0;
+    for row in 0..rows.len().min(12) {
+        let (Some(waiting), Some(for_version)) = (rows.waiting[row], rows.waiting_for_version[row])
+        else {
+            continue;
+        };
+        let stream = StreamId(rows.stream[row]);
+        let pace = Pace::default();
+        let mut watcher = Watcher::new(&world, &pace, stream, rows.index[row]);
+        Simulation::new(&world).run_watched(0, &pace, &mut watcher);
+        let waits = wait::before(&watcher.seen);
+        let total: u64 = waits.iter().map(|wait| wait.total().0).sum();
+        assert_eq!(total, waiting, "request {row}");
+        let version: u64 = waits.iter().map(|wait| wait.version.0).sum();
+        assert_eq!(version, for_version, "request {row}");
+        // The lane's stages, one by one, are those of the timeline.
+        let slices = &detail.runs[0].slices;
+        let stages = watcher.seen.stages.iter();
+        for (wait, stage) in waits.iter().zip(stages) {
+            let since = stage.since.0 - wait.total().0 + wait.version.0;
+            let ran = (0..slices.len()).filter(|&slice| slices.lane[slice] == stage.lane.0);
+            let busy: u64 = ran
+                .map(|slice| {
+                    let (start, end) = (
+                        slices.start[slice],
+                        slices.start[slice] + slices.length[slice],
+                    );
+                    end.min(stage.since.0).saturating_sub(start.max(since))
+                })
+                .sum();
+            let told: u64 = wait.others.iter().map(|(_, time)| time.0).sum();
+            assert_eq!(told, busy, "request {row}");
+            behind += usize::from(told > 0);
+        }
+    }
+    assert!(behind > 4, "{behind}");
+}
+
+#[test]
+fn sentences_begin_with_a_capital() {
+    let world = toy::world(&toy::scenario(0.2));
+    for number in 0..8 {
+        let text = explain(&world, 0, &Wanted::Arrival(number)).expect("it is there");
+        // Lists of times are indented.
+        let lines = text.lines().filter(|line| !line.starts_with("  "));
+        let text = lines.collect::<Vec<_>>().join(" ");
+        for (at, _) in text.match_indices(". ") {
+            let next = text[at + 2..].chars().next().expect("something follows");
+            assert!(!next.is_lowercase(), "{}", &text[at..]);
+        }
+    }
+}

@@ -115,6 +115,17 @@ pub(super) struct Stretch {
     pub(super) beside: Vec<(LaneId, Task)>,
 }
 
+/// A stage of another request or of a frame that ran while the request was in the system.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Other {
+    pub(super) lane: LaneId,
+    pub(super) task: Task,
+    /// Its start, or the request's arrival if that was later.
+    pub(super) since: Instant,
+    /// Its end; absent if the run ended first.
+    pub(super) until: Option<Instant>,
+}
+
 /// How the request ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
@@ -138,6 +149,8 @@ pub(super) struct Seen {
     pub(super) version: Option<u32>,
     pub(super) published: Option<Instant>,
     pub(super) stages: Vec<Ran>,
+    /// What else ran until it ended.
+    pub(super) beside: Vec<Other>,
     pub(super) end: Option<End>,
 }
 
@@ -175,6 +188,7 @@ impl<'w> Watcher<'w> {
                 version: None,
                 published: None,
                 stages: Vec::new(),
+                beside: Vec::new(),
                 end: None,
             },
         }
@@ -217,6 +231,10 @@ impl<'w> Watcher<'w> {
     fn ends(&mut self, now: Instant, lane: LaneId, failed: bool) {
         let task = self.running[lane.0 as usize].take();
         let alone = self.pace.of(lane).alone;
+        let mut others = self.seen.beside.iter_mut().rev();
+        if let Some(other) = others.find(|other| other.lane == lane && other.until.is_none()) {
+            other.until = Some(now);
+        }
         let mut stages = self.seen.stages.iter_mut();
         if let Some(stage) = stages
             .find(|stage| stage.lane == lane && stage.ended.is_none() && Some(stage.task) == task)
@@ -248,6 +266,15 @@ impl Sink for Watcher<'_> {
                     self.seen.deadline = deadline;
                     self.seen.others = self.book.requests();
                     self.seen.running = self.runs(None);
+                    let running = self.seen.running.iter();
+                    self.seen.beside = running
+                        .map(|&(lane, task)| Other {
+                            lane,
+                            task,
+                            since: now,
+                            until: None,
+                        })
+                        .collect();
                 }
                 self.book.asked(ticket, stream, index);
             }
@@ -269,7 +296,15 @@ impl Sink for Watcher<'_> {
             Effect::Start { lane, task } => {
                 self.book.started(self.world, now, lane, task);
                 self.running[lane.0 as usize] = Some(task);
-                if Some(task.ticket) == self.ticket && self.seen.end.is_none() {
+                let in_system = self.ticket.is_some() && self.seen.end.is_none();
+                if in_system && Some(task.ticket) != self.ticket {
+                    self.seen.beside.push(Other {
+                        lane,
+                        task,
+                        since: now,
+                        until: None,
+                    });
+                } else if in_system {
                     self.seen.stages.push(Ran {
                         lane,
                         task,

@@ -12,6 +12,12 @@ const fixed = (x, digits) => {
 };
 const short = (x) => {
   if (x === 0) return "0";
+  const size = Math.abs(x);
+  if (Number.isFinite(size) && (size < 1e-6 || size >= 0.9995e6)) {
+    let exponent = Math.floor(Math.log10(size));
+    if (size / Number(`1e${exponent}`) >= 9.995) exponent += 1;
+    return `${fixed(x / Number(`1e${exponent}`), 2)}e${exponent}`;
+  }
   const rounded = Number(fixed(x, places(x, 3)));
   return fixed(rounded, places(rounded, 3));
 };

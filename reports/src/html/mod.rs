@@ -3,6 +3,7 @@
 //! Tables and plots are made here and stay readable without scripts; the script adds the timeline, the
 //! filters and the list of requests. `maud` escapes every text; data goes in as JSON without `<`.
 
+mod answer;
 mod data;
 mod origins;
 mod plots;
@@ -58,7 +59,7 @@ pub fn page(folders: &[Folder]) -> Result<String, DrawError> {
                     (contents(interactive))
                 }
                 main {
-                    (sections::answers(folders, &entries))
+                    (answer::answers(folders, &entries))
                     (sections::scenarios(folders))
                     (sections::tables(folders, &entries))
                     @if interactive {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::read::{Entry, Folder};
+use super::read::{Entry, Folder, mixed};
 use crate::decision::decision_map;
 use crate::detail::Run;
 use crate::number::{self, percent};
@@ -63,7 +63,8 @@ pub(super) fn all(_: &[Folder], entries: &[Entry<'_>]) -> Result<Plots, DrawErro
         compared: html! {
             section aria-labelledby="plots" {
                 h2 #plots { "Plots" }
-                p.soft { "Bars are means over replications with their 95 % intervals; distributions are of the first replication." }
+                p.soft { "Bars are means over replications with their 95 % intervals; distributions are of the first replication."
+                    @if mixed(entries) { " The scenarios differ, so that bars of different scenarios are not to be compared." } }
                 div.plots { @for plot in &compared { (plot) } }
             }
         },
@@ -133,8 +134,11 @@ fn courses(entries: &[Entry<'_>]) -> Result<Markup, DrawError> {
                 1e-6,
                 &series.context_bytes,
             )?,
-            one("Memory traffic", "GB/s", 1e-9, &series.bytes_per_s)?,
         ];
+        // Profiles need not say what stages move.
+        if series.bytes_per_s.mean.iter().any(|rate| *rate > 0.0) {
+            plots.push(one("Memory traffic", "GB/s", 1e-9, &series.bytes_per_s)?);
+        }
         if let Some(watts) = &series.watts {
             plots.push(one("Power", "W", 1.0, watts)?);
         }

@@ -136,6 +136,8 @@ fn read_detail(file: &str, text: &str) -> Result<Detail, ReadError> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'f> {
     pub(super) folder: usize,
+    /// The first folder of the same scenario: only what shares it may be ranked.
+    pub(super) like: usize,
     pub(super) of_many: bool,
     pub(super) name: &'f str,
     pub(super) policy: &'f str,
@@ -172,6 +174,29 @@ fn short_names(folders: &[Folder]) -> Vec<&str> {
         .collect()
 }
 
+/// The first folder whose results are of the same scenario: its title, SoC, model and streams.
+fn like(folders: &[Folder], index: usize) -> usize {
+    let scenario = |folder: &Folder| {
+        let d = &folder.document;
+        [
+            &d["scenario"]["title"],
+            &d["soc"],
+            &d["model"],
+            &d["streams"],
+        ]
+        .map(Clone::clone)
+    };
+    let own = folders.get(index).map(scenario);
+    let mut all = folders.iter();
+    all.position(|other| Some(scenario(other)) == own)
+        .unwrap_or(index)
+}
+
+/// Whether there are results of more than one scenario.
+pub(super) fn mixed(entries: &[Entry<'_>]) -> bool {
+    entries.windows(2).any(|two| two[0].like != two[1].like)
+}
+
 /// All configurations, in order.
 pub(super) fn entries(folders: &[Folder]) -> Vec<Entry<'_>> {
     let names = short_names(folders);
@@ -184,6 +209,7 @@ pub(super) fn entries(folders: &[Folder]) -> Vec<Entry<'_>> {
             });
             list.push(Entry {
                 folder: index,
+                like: like(folders, index),
                 of_many: folders.len() > 1,
                 name: names[index],
                 policy,

@@ -5,17 +5,17 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::read::{Entry, Folder, number};
+use super::read::{Entry, Folder, mixed, number};
 use crate::interval::Estimate;
 use crate::metric::Better;
 use crate::number::{self, ABSENT, bytes, percent, short};
 
 /// A column of the table of numbers: title, path in the results, which way is better, whether it exists
 /// only while the queue does not grow.
-type Column = (&'static str, &'static str, Better, bool);
+pub(super) type Column = (&'static str, &'static str, Better, bool);
 
 /// Columns whose best value is marked.
-const COLUMNS: [Column; 9] = [
+pub(super) const COLUMNS: [Column; 9] = [
     ("answers/s", "throughput_rps", Better::Higher, false),
     ("TTFT, s", "ttft_s.mean", Better::Lower, true),
     ("TTFT p95, s", "ttft_s.p95", Better::Lower, true),
@@ -40,147 +40,16 @@ pub(super) fn text<'v>(value: &'v Value, path: &str) -> &'v str {
     found.and_then(Value::as_str).unwrap_or(ABSENT)
 }
 
-fn texts<'v>(value: &'v Value, key: &str) -> Vec<&'v str> {
+pub(super) fn texts<'v>(value: &'v Value, key: &str) -> Vec<&'v str> {
     let list = value[key].as_array().into_iter().flatten();
     list.filter_map(Value::as_str).collect()
 }
 
 /// The value of a column, where a steady one exists.
-fn steady(entry: &Entry<'_>, (_, path, _, steady_only): &Column) -> Option<Estimate> {
+pub(super) fn steady(entry: &Entry<'_>, (_, path, _, steady_only): &Column) -> Option<Estimate> {
     entry
         .number(path)
         .filter(|_| entry.steady() || !steady_only)
-}
-
-/// What came out, in sentences.
-pub(super) fn answers(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
-    html! {
-        section aria-labelledby="answer" {
-            h2 #answer { "The answer" }
-            div.answer {
-                @for sentence in sentences(entries) { p { (sentence) } }
-            }
-            @for folder in folders {
-                @for warning in texts(&folder.document, "warnings") {
-                    div.answer.warning { p { strong { "Warning: " } @if folders.len() > 1 { (folder.name) ": " } (warning) } }
-                }
-            }
-        }
-    }
-}
-
-fn sentences(entries: &[Entry<'_>]) -> Vec<String> {
-    if let [only] = entries {
-        return vec![latencies(only), load(only)];
-    }
-    let mut list = Vec::new();
-    for (column, what) in [
-        (COLUMNS[3], "completes answers soonest"),
-        (COLUMNS[1], "gives first tokens soonest"),
-    ] {
-        let means = entries
-            .iter()
-            .filter_map(|entry| Some((entry, steady(entry, &column)?)));
-        let Some((best, estimate)) = means.min_by(|a, b| a.1.mean.total_cmp(&b.1.mean)) else {
-            continue;
-        };
-        let same: Vec<String> = entries
-            .iter()
-            .filter(|entry| entry.label() != best.label())
-            .filter(|entry| {
-                steady(entry, &column)
-                    .is_some_and(|other| short(other.mean) == short(estimate.mean))
-            })
-            .map(Entry::label)
-            .collect();
-        let with = if same.is_empty() {
-            String::new()
-        } else {
-            format!(" (as do, to three digits, {})", same.join(", "))
-        };
-        list.push(format!(
-            "Of {} configurations, {} {what}{with}: after {} s on average{}.",
-            entries.len(),
-            best.label(),
-            number::estimate(Some(estimate)),
-            against(best, column.1),
-        ));
-    }
-    let growing: Vec<String> = entries
-        .iter()
-        .filter(|entry| !entry.steady())
-        .map(Entry::label)
-        .collect();
-    if !growing.is_empty() {
-        list.push(format!(
-            "Queues grow, so that there is no steady latency, with {}.",
-            growing.join(", ")
-        ));
-    }
-    list
-}
-
-/// The paired difference to the reference, in words.
-fn against(entry: &Entry<'_>, path: &str) -> String {
-    let difference = &entry.fields["difference"][path];
-    let (Some(mean), Some(half)) = (difference["value"].as_f64(), difference["ci95"].as_f64())
-    else {
-        return String::new();
-    };
-    let estimate = Estimate {
-        mean,
-        half_width: Some(half),
-        n: 0,
-    };
-    let scale = entry.number(path).map_or(0.0, |own| own.mean);
-    let sure = if difference["excludes_zero"] == true {
-        "the 95 % interval excludes 0"
-    } else {
-        "the 95 % interval includes 0, so this may be chance"
-    };
-    format!(
-        "; against the reference {} s ({sure})",
-        number::difference(Some(estimate), scale)
-    )
-}
-
-fn latencies(entry: &Entry<'_>) -> String {
-    let rate = number::estimate(entry.number("throughput_rps"));
-    if !entry.steady() {
-        return format!(
-            "With {}, queues grow: there is no steady latency. {rate} answers per second come out.",
-            entry.policy
-        );
-    }
-    let of = |path: &str| number::estimate(entry.number(path));
-    format!(
-        "With {}, the first token comes after {} s on average (95 % of them within {} s) and the answer is complete after \
-         {} s (95 % within {} s), at {rate} answers per second.",
-        entry.policy,
-        of("ttft_s.mean"),
-        of("ttft_s.p95"),
-        of("completion_s.mean"),
-        of("completion_s.p95"),
-    )
-}
-
-fn load(entry: &Entry<'_>) -> String {
-    let busiest = number(entry.fields, "load.busiest_lane")
-        .map_or_else(|| ABSENT.into(), |e| percent(e.mean));
-    match text(entry.fields, "load.verdict") {
-        "steady" => format!(
-            "The load is steady: the queue stays level, and the busiest lane is {busiest} busy."
-        ),
-        "near" => format!(
-            "The load is near saturation: the busiest lane is {busiest} busy, and latencies react strongly to load."
-        ),
-        "saturated" => {
-            format!("The load is above what can be served; the busiest lane is {busiest} busy.")
-        }
-        _ => format!(
-            "This is a finite run, without a steady state to judge; the busiest lane is {busiest} busy."
-        ),
-    }
 }
 
 /// What was simulated, in words.
@@ -240,45 +109,48 @@ pub(super) fn tables(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
     html! {
         section aria-labelledby="numbers" {
             h2 #numbers { "Numbers" }
-            (latency_table(entries))
-            @if entries.len() > 1 { p.soft { "Bold: best of its column, to the digits shown." } }
+            // Two tables, so that neither is wider than a window.
+            @let (first, more) = COLUMNS.split_at(5);
+            (latency_table(entries, first, "Rates and times"))
+            (latency_table(entries, more, "More times, and energy"))
+            @if entries.len() > 1 { p.soft { "Bold: best of its column, to the digits shown"
+                @if mixed(entries) { ", among those of the same scenario" } "." } }
             @for folder in folders { (difference_table(folder, folders.len() > 1)) }
             (work_table(entries))
         }
     }
 }
 
-fn latency_table(entries: &[Entry<'_>]) -> Markup {
-    let columns: Vec<&Column> = COLUMNS
+fn latency_table(entries: &[Entry<'_>], columns: &[Column], name: &str) -> Markup {
+    let columns: Vec<&Column> = columns
         .iter()
         .filter(|column| entries.iter().any(|entry| entry.number(column.1).is_some()))
         .collect();
-    let best: Vec<Option<f64>> = columns
-        .iter()
-        .map(|column| {
-            let means = entries
-                .iter()
-                .filter_map(|entry| Some(steady(entry, column)?.mean));
-            match column.2 {
-                Better::Higher => means.max_by(f64::total_cmp),
-                Better::Lower => means.min_by(f64::total_cmp),
-            }
-        })
-        .collect();
+    let alike = |entry: &Entry<'_>| {
+        let like = entry.like;
+        entries.iter().filter(move |other| other.like == like)
+    };
+    let best = |entry: &Entry<'_>, column: &Column| {
+        let means = alike(entry).filter_map(|entry| Some(steady(entry, column)?.mean));
+        match column.2 {
+            Better::Higher => means.max_by(f64::total_cmp),
+            Better::Lower => means.min_by(f64::total_cmp),
+        }
+    };
     html! {
-        div.wide tabindex="0" role="region" aria-label="Rates and times" {
+        div.wide tabindex="0" role="region" aria-label=(name) {
             table {
-                caption { "Rates and times, means over replications" }
+                caption { (name) ", means over replications" }
                 thead { tr { th scope="col" { "configuration" } th scope="col" { "load" }
                     @for column in &columns { th scope="col" { (column.0) } } } }
                 tbody { @for entry in entries { tr {
                     th scope="row" { (entry.label()) }
                     td { (text(entry.fields, "load.verdict")) }
-                    @for (column, best) in columns.iter().zip(&best) {
+                    @for column in &columns {
                         @match steady(entry, column) {
                             Some(value) => {
-                                @let same = best.is_some_and(|best| short(best) == short(value.mean));
-                                td.best[same && entries.len() > 1] { (number::estimate(Some(value))) }
+                                @let same = best(entry, column).is_some_and(|best| short(best) == short(value.mean));
+                                td.best[same && alike(entry).count() > 1] { (number::estimate(Some(value))) }
                             }
                             None if column.3 && !entry.steady() => td { "grows" }
                             None => td { (ABSENT) }
@@ -370,14 +242,19 @@ fn work_table(entries: &[Entry<'_>]) -> Markup {
             .collect();
         list.join(", ")
     };
+    // Profiles need not say what stages move.
+    let moved = entries.iter().any(|entry| {
+        entry
+            .number("mean_bandwidth_gbps")
+            .is_some_and(|rate| rate.mean > 0.0)
+    });
     html! {
         div.wide tabindex="0" role="region" aria-label="Work" {
             table {
                 caption { "What was done, means of a replication" }
                 thead { tr {
                     @for title in ["configuration", "arrived", "answered", "late", "refused", "reused", "imported",
-                        "reconstructed", "both", "evictions", "peak memory", "GB/s moved"] { th scope="col" { (title) } }
-                    th scope="col" { "busy" }
+                        "reconstructed", "both", "evictions"] { th scope="col" { (title) } }
                 } }
                 tbody { @for entry in entries { tr {
                     th scope="row" { (entry.label()) }
@@ -386,9 +263,23 @@ fn work_table(entries: &[Entry<'_>]) -> Markup {
                     @for path in ["reuse", "import", "reconstruct", "import_and_reconstruct", "evictions"] {
                         td { (mean(entry, &format!("counts.{path}"))) }
                     }
+                } } }
+            }
+        }
+        div.wide tabindex="0" role="region" aria-label="Use of the SoC" {
+            table {
+                caption { "How the SoC was used, means of a replication" }
+                thead { tr {
+                    th scope="col" { "configuration" }
+                    th scope="col" { "peak memory" }
+                    @if moved { th scope="col" { "GB/s moved" } }
+                    th.text scope="col" { "busy" }
+                } }
+                tbody { @for entry in entries { tr {
+                    th scope="row" { (entry.label()) }
                     td { (entry.number("peak_memory_bytes").map_or_else(|| ABSENT.into(), |e| bytes(e.mean))) }
-                    td { (mean(entry, "mean_bandwidth_gbps")) }
-                    td { (engines(entry)) }
+                    @if moved { td { (mean(entry, "mean_bandwidth_gbps")) } }
+                    td.text { (engines(entry)) }
                 } } }
             }
         }

@@ -226,3 +226,44 @@ fn the_largest_page_stays_small() {
         page.len()
     );
 }
+
+#[test]
+fn only_results_of_the_same_scenario_are_ranked() {
+    let (folder, _) = results(0.2, 10);
+    let named = |name: &str, title: &str, ttft: f64| {
+        let mut folder = folder.clone();
+        folder.name = name.into();
+        folder.document["scenario"]["title"] = title.into();
+        folder.document["ttft_s"]["mean"]["value"] = ttft.into();
+        folder
+    };
+    let (a, b, other) = (
+        named("a", "yard", 0.5),
+        named("b", "yard", 0.4),
+        named("c", "hall", 0.1),
+    );
+    let alike = page(&[a.clone(), b.clone()]).expect("it can be drawn");
+    assert!(!alike.contains("different scenarios"));
+    assert!(alike.contains("b: state_aware:w+p+s gives first tokens soonest"));
+    let mixed = page(&[a, other, b]).expect("it can be drawn");
+    assert!(mixed.contains("These results are of different scenarios"));
+    assert!(mixed.contains("among those of the same scenario"));
+    // The fastest of all is of another scenario.
+    assert!(mixed.contains("Of 2 configurations, b: state_aware:w+p+s gives first tokens soonest"));
+    assert!(!mixed.contains("c: state_aware:w+p+s gives first tokens soonest"));
+    assert!(!mixed.contains("Of 3 configurations"));
+    assert!(mixed.contains("c: hall on Toy. With state_aware:w+p+s, the first token comes"));
+}
+
+#[test]
+fn bytes_that_no_stage_has_are_absent() {
+    let (mut folder, _) = results(0.2, 10);
+    let whole = page(std::slice::from_ref(&folder)).expect("it can be drawn");
+    assert!(whole.contains("GB/s moved") && whole.contains("Memory traffic"));
+    folder.document["mean_bandwidth_gbps"]["value"] = 0.0.into();
+    for run in &mut folder.detail.as_mut().expect("it is there").runs {
+        run.series.bytes_per_s.mean.fill(0.0);
+    }
+    let page = page(&[folder]).expect("it can be drawn");
+    assert!(!page.contains("GB/s moved") && !page.contains("Memory traffic"));
+}

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use super::draw::{self, FONT, LABEL, Stand, TITLE};
 use super::{Drawn, Plot};
 use crate::detail::{Bins, Run};
-use crate::number::short;
+use crate::number::{percent, short};
 
 const WIDTH: u32 = 620;
 const HEIGHT: u32 = 330;
@@ -35,8 +35,31 @@ pub struct Curves {
     pub steps: bool,
     /// Whether points are marked.
     pub marks: bool,
+    /// Where the x axis ends; absent: at the largest value. What lies beyond is not drawn.
+    pub end: Option<f64>,
     /// The lines.
     pub curves: Vec<Curve>,
+}
+
+/// How many times the smallest 99th percentile another may be before the axis leaves it out.
+const FAR: f64 = 20.0;
+
+/// Where the axis of distributions ends so that all that are of one size can be read: the largest 99th
+/// percentile of those that have not grown far beyond the smallest one, as they do where a queue grows.
+/// Absent if none has. `values` rise.
+fn end_of_axis(values: &[&[f64]]) -> Option<f64> {
+    let p99 = |values: &&[f64]| {
+        let rank = (0.99 * values.len() as f64).ceil() as usize;
+        values.get(rank.checked_sub(1)?).copied()
+    };
+    let ends: Vec<f64> = values.iter().filter_map(p99).collect();
+    let least = ends.iter().copied().fold(f64::INFINITY, f64::min);
+    let near = |end: &f64| *end <= FAR * least;
+    if ends.iter().all(near) {
+        return None;
+    }
+    let most = ends.into_iter().filter(near).fold(0.0, f64::max);
+    Some(most).filter(|&most| most > 0.0)
 }
 
 /// Distributions of the time to first token (or, with `completion`, to the last) of several runs.
@@ -46,35 +69,49 @@ pub fn distributions(runs: &[Run], completion: bool) -> Curves {
     } else {
         ("time to first token", "Time to first token")
     };
+    let values: Vec<&[f64]> = runs
+        .iter()
+        .map(|run| {
+            if completion {
+                run.completion_s.as_slice()
+            } else {
+                run.ttft_s.as_slice()
+            }
+        })
+        .collect();
+    let end = end_of_axis(&values);
+    let cut = end.map_or_else(String::new, |end| {
+        format!("; cut at {}, % beyond in brackets", short(end))
+    });
+    let curve = |(run, values): (&Run, &&[f64])| {
+        let count = values.len() as f64;
+        let points = values.iter().enumerate();
+        let mut points: Vec<_> = points
+            .map(|(i, &value)| (value, (i + 1) as f64 / count))
+            .collect();
+        if let Some(&(first, _)) = points.first() {
+            points.insert(0, (first, 0.0));
+        }
+        let beyond = end.map_or(0, |end| values.iter().filter(|&&value| value > end).count());
+        let name = if beyond > 0 {
+            format!("{} ({})", run.policy, percent(beyond as f64 / count))
+        } else {
+            run.policy.clone()
+        };
+        Curve {
+            name,
+            points,
+            half_widths: Vec::new(),
+        }
+    };
     Curves {
         title: format!("{title}: share of answers within"),
-        x: format!("{what}, s"),
+        x: format!("{what}, s{cut}"),
         y: "share of answers".into(),
         steps: true,
         marks: false,
-        curves: runs
-            .iter()
-            .map(|run| {
-                let values = if completion {
-                    &run.completion_s
-                } else {
-                    &run.ttft_s
-                };
-                let count = values.len() as f64;
-                let points = values.iter().enumerate();
-                let mut points: Vec<_> = points
-                    .map(|(i, &value)| (value, (i + 1) as f64 / count))
-                    .collect();
-                if let Some(&(first, _)) = points.first() {
-                    points.insert(0, (first, 0.0));
-                }
-                Curve {
-                    name: run.policy.clone(),
-                    points,
-                    half_widths: Vec::new(),
-                }
-            })
-            .collect(),
+        end,
+        curves: runs.iter().zip(&values).map(curve).collect(),
     }
 }
 
@@ -91,6 +128,7 @@ pub fn over_time<'r>(
         y: y.into(),
         steps: true,
         marks: false,
+        end: None,
         curves: runs
             .into_iter()
             .map(|(name, bins)| Curve {
@@ -121,6 +159,7 @@ impl Curves {
             })
         });
         let y = tops.fold(0.0, f64::max);
+        let x = self.end.unwrap_or(x);
         (x.max(1e-9), if y > 0.0 { y * 1.04 } else { 1.0 })
     }
 
@@ -238,18 +277,23 @@ impl Plot for Curves {
 
 impl Curves {
     /// A curve's points as they are drawn, up to the right edge.
-    fn path(&self, curve: &Curve, end: f64) -> Vec<(f64, f64)> {
+    pub(super) fn path(&self, curve: &Curve, end: f64) -> Vec<(f64, f64)> {
         if !self.steps {
             return curve.points.clone();
         }
         let mut path: Vec<(f64, f64)> = Vec::with_capacity(2 * curve.points.len());
-        for &(x, y) in &curve.points {
+        for &(x, y) in curve.points.iter().take_while(|point| point.0 <= end) {
             if let Some(&(_, before)) = path.last() {
                 path.push((x, before));
             }
             path.push((x, y));
         }
-        if let Some(&(_, last)) = path.last() {
+        // All of it may lie beyond the end.
+        let (_, last) = *path.last().unwrap_or(&(0.0, 0.0));
+        if path.is_empty() && !curve.points.is_empty() {
+            path.push((0.0, last));
+        }
+        if !path.is_empty() {
             path.push((end, last));
         }
         path

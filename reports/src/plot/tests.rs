@@ -280,3 +280,64 @@ fn nothing_is_drawn_empty() {
     assert!(svg(&Scatter::default()).is_ok());
     assert!(svg(&Map::default()).is_ok());
 }
+
+#[test]
+fn a_policy_whose_queue_grows_does_not_press_the_others_onto_the_axis() {
+    let rising = |most: f64| (1..=200).map(|i| most * f64::from(i) / 200.0).collect();
+    let example = short_run().runs.remove(0);
+    let of = |policy: &str, most: f64| Run {
+        policy: policy.into(),
+        ttft_s: rising(most),
+        ..example.clone()
+    };
+    let mut runs = vec![of("steady", 1.0), of("slower", 3.0)];
+    let plain = distributions(&runs, false);
+    assert_eq!(
+        (plain.end, plain.x.as_str()),
+        (None, "time to first token, s")
+    );
+    runs.push(of("grows", 600.0));
+    let cut = distributions(&runs, false);
+    // 99 % of the slower one's answers fit.
+    assert_eq!(cut.end, Some(2.97));
+    assert!(cut.x.contains("cut at 2.97"), "{}", cut.x);
+    let names: Vec<&str> = cut.curves.iter().map(|curve| curve.name.as_str()).collect();
+    assert_eq!(names, ["steady", "slower (1 %)", "grows (100 %)"]);
+    assert!(cut.describe().contains("half within 300"));
+    let svg = svg(&cut).expect("it can be drawn");
+    let right = f64::from(cut.size().0);
+    for (text, [left, _, end, _]) in texts(&svg) {
+        assert!(left >= 0.0 && end <= right, "{text}: {left} {end}");
+    }
+    for (index, least) in [(0, 90.0), (1, 400.0)] {
+        let RGBColor(r, g, b) = draw::colour(index);
+        let colour = format!("#{r:02X}{g:02X}{b:02X}");
+        let lines = elements(&svg, "polyline");
+        let xs = lines
+            .iter()
+            .filter(|line| attribute(line, "stroke") == Some(&colour))
+            .filter_map(|line| attribute(line, "points"))
+            .flat_map(str::split_whitespace)
+            .filter_map(|point| point.split(',').next()?.parse().ok());
+        let xs: Vec<f64> = xs.collect();
+        let low = xs.iter().copied().fold(f64::MAX, f64::min);
+        let high = xs.iter().copied().fold(0.0, f64::max);
+        // The lines use the width, and none leaves the plot.
+        assert!(high - low > least && high < right, "{index}: {low} {high}");
+    }
+    assert_eq!(path_of_one_beyond(), vec![(0.0, 0.0), (1.0, 0.0)]);
+}
+
+/// The line of a curve that lies wholly beyond the end of the axis.
+fn path_of_one_beyond() -> Vec<(f64, f64)> {
+    let curve = Curve {
+        points: vec![(5.0, 0.0), (5.0, 1.0)],
+        ..Curve::default()
+    };
+    let curves = Curves {
+        steps: true,
+        end: Some(1.0),
+        ..Curves::default()
+    };
+    curves.path(&curve, 1.0)
+}

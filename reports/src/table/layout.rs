@@ -1,5 +1,6 @@
 //! Wrapped lines, aligned columns and the parts that `run` and `compare` share.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
@@ -17,11 +18,34 @@ const STREAMS_MAX: usize = 12;
 pub(super) fn line(out: &mut String, label: &str, text: &str) {
     let mut label = label;
     for part in wrap(text, WIDTH - LABEL) {
-        out.push_str(&pad(label, LABEL));
+        out.push_str(&pad(&visible(label), LABEL));
         out.push_str(&part);
         out.push('\n');
         label = "";
     }
+}
+
+/// `text` with its control characters written out (`\u{1b}`), so that no name can steer a terminal; line ends
+/// stay.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c != '\n' && (c.is_control() || is_format(c));
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if steers(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Marks that turn the direction of what follows.
+fn is_format(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `text` with spaces up to `width` columns.
@@ -37,6 +61,7 @@ pub(super) const GLUE: char = '\u{a0}';
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
+    let text = visible(text);
     for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
         let mut letters: Vec<char> = word.chars().collect();
         if used > 0 && used + 1 + letters.len() > width {
@@ -88,7 +113,7 @@ pub(crate) fn table<T: AsRef<str>>(header: &[T]) -> Table {
 
 /// Appends a table, without the spaces at line ends.
 pub(crate) fn append(out: &mut String, table: &Table) {
-    for line in table.to_string().lines() {
+    for line in visible(&table.to_string()).lines() {
         out.push_str(line.trim_end());
         out.push('\n');
     }
@@ -196,5 +221,17 @@ mod tests {
         assert_eq!(wrap("a bc def", 4), ["a bc", "def"]);
         assert_eq!(wrap("abcdefghij k", 4), ["abcd", "efgh", "ij k"]);
         assert_eq!(wrap("", 4), [""]);
+    }
+
+    #[test]
+    fn control_characters_are_written_out() {
+        assert_eq!(wrap("\u{1b}[31mred\u{7}", 40), ["\\u{1b}[31mred\\u{7}"]);
+        assert_eq!(visible("a\u{202e}b\tc\nd é"), "a\\u{202e}b\\u{9}c\nd é");
+        assert!(matches!(visible("plain ✓"), Cow::Borrowed(_)));
+        let mut out = String::new();
+        let mut rows = table(&["name", "s"]);
+        rows.add_row(["\u{1b}[2J", "1"]);
+        append(&mut out, &rows);
+        assert!(out.contains("\\u{1b}[2J") && !out.contains('\u{1b}'));
     }
 }

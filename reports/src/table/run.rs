@@ -183,16 +183,17 @@ fn totals(out: &mut String, runs: &Replicated) {
         "makespan",
         &format!("{} s", text(|s| Some(s.makespan_s))),
     );
-    line(
-        out,
-        "memory",
-        &format!(
-            "peak {}, of it {} KV; {} GB/s moved on average",
-            mean(runs, |s| Some(s.peak_memory_bytes as f64)).map_or_else(|| ABSENT.into(), bytes),
-            mean(runs, |s| Some(s.peak_kv_bytes as f64)).map_or_else(|| ABSENT.into(), bytes),
-            text(|s| Some(s.mean_bandwidth_gbps)),
-        ),
+    let mut memory = format!(
+        "peak {}, of it {} KV",
+        mean(runs, |s| Some(s.peak_memory_bytes as f64)).map_or_else(|| ABSENT.into(), bytes),
+        mean(runs, |s| Some(s.peak_kv_bytes as f64)).map_or_else(|| ABSENT.into(), bytes),
     );
+    // Profiles need not say what stages move.
+    if runs.summaries.iter().any(|s| s.mean_bandwidth_gbps > 0.0) {
+        let moved = text(|s| Some(s.mean_bandwidth_gbps));
+        _ = write!(memory, "; {moved} GB/s moved on average");
+    }
+    line(out, "memory", &memory);
     let energy = match estimate(|s| s.energy_j) {
         None => "not reported: the profile has no power".to_owned(),
         Some(_) => format!(
@@ -307,11 +308,10 @@ fn engines(out: &mut String, runs: &Replicated) {
                 format!("{stage}{GLUE}{}{GLUE}s", short(secs.unwrap_or(0.0)))
             })
             .collect();
-        let name = if engine.name.chars().count() < LABEL {
-            engine.name.clone()
-        } else {
-            format!("{} ", engine.name)
-        };
+        let mut name = layout::visible(&engine.name).into_owned();
+        if name.chars().count() >= LABEL {
+            name.push(' ');
+        }
         let text = format!(
             "{}{GLUE}{}  {}",
             bar(share, BAR),

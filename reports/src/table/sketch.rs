@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::layout::pad;
+use super::layout::{pad, visible};
 use crate::detail::{Bins, Class, Detail, Run};
 use crate::number::{quantity, short};
 
@@ -69,7 +69,7 @@ fn timeline(detail: &Detail, run: &Run) -> String {
         quantity(run.end_ns as f64 / 1e9, "s")
     );
     for (lane, rows) in detail.lanes.iter().zip(&run.series.busy) {
-        let mut name = lane.chars().take(NAME - 1).collect::<String>();
+        let mut name: String = visible(lane).chars().take(NAME - 1).collect();
         for (class, bins) in Class::ALL.into_iter().zip(rows) {
             if bins.mean.iter().all(|share| *share == 0.0) {
                 continue;

@@ -1,0 +1,168 @@
+//! What came out, in sentences.
+
+use maud::{Markup, html};
+
+use super::read::{Entry, Folder, mixed, number};
+use super::sections::{COLUMNS, steady, text, texts};
+use crate::interval::Estimate;
+use crate::number::{self, ABSENT, percent, short};
+
+/// What came out, in sentences.
+pub(super) fn answers(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
+    html! {
+        section aria-labelledby="answer" {
+            h2 #answer { "The answer" }
+            div.answer {
+                @for sentence in sentences(folders, entries) { p { (sentence) } }
+            }
+            @for folder in folders {
+                @for warning in texts(&folder.document, "warnings") {
+                    div.answer.warning { p { strong { "Warning: " } @if folders.len() > 1 { (folder.name) ": " } (warning) } }
+                }
+            }
+        }
+    }
+}
+
+/// Sentences on all configurations; only those of the same scenario are ranked.
+fn sentences(folders: &[Folder], entries: &[Entry<'_>]) -> Vec<String> {
+    if !mixed(entries) {
+        return ranked(&entries.iter().collect::<Vec<_>>());
+    }
+    let mut list = vec![
+        "These results are of different scenarios (title, SoC, model or streams differ): a number of one says nothing \
+         against a number of another, so only configurations of the same scenario are ranked."
+            .to_owned(),
+    ];
+    for (index, folder) in folders.iter().enumerate() {
+        let alike: Vec<&Entry<'_>> = entries.iter().filter(|entry| entry.like == index).collect();
+        let Some(first) = alike.first() else { continue };
+        let whose = if first.of_many && alike.iter().any(|entry| entry.folder != first.folder) {
+            String::new()
+        } else {
+            format!("{}: ", first.name)
+        };
+        let head = format!(
+            "{whose}{} on {}",
+            folder.title(),
+            text(&folder.document, "soc.name")
+        );
+        list.push(format!("{head}. {}", ranked(&alike).join(" ")));
+    }
+    list
+}
+
+/// Sentences on configurations of one scenario.
+fn ranked(entries: &[&Entry<'_>]) -> Vec<String> {
+    if let [only] = entries {
+        return vec![latencies(only), load(only)];
+    }
+    let mut list = Vec::new();
+    for (column, what) in [
+        (COLUMNS[3], "completes answers soonest"),
+        (COLUMNS[1], "gives first tokens soonest"),
+    ] {
+        let means = entries
+            .iter()
+            .filter_map(|entry| Some((entry, steady(entry, &column)?)));
+        let Some((best, estimate)) = means.min_by(|a, b| a.1.mean.total_cmp(&b.1.mean)) else {
+            continue;
+        };
+        let same: Vec<String> = entries
+            .iter()
+            .filter(|entry| entry.label() != best.label())
+            .filter(|entry| {
+                steady(entry, &column)
+                    .is_some_and(|other| short(other.mean) == short(estimate.mean))
+            })
+            .map(|entry| entry.label())
+            .collect();
+        let with = if same.is_empty() {
+            String::new()
+        } else {
+            format!(" (as do, to three digits, {})", same.join(", "))
+        };
+        list.push(format!(
+            "Of {} configurations, {} {what}{with}: after {} s on average{}.",
+            entries.len(),
+            best.label(),
+            number::estimate(Some(estimate)),
+            against(best, column.1),
+        ));
+    }
+    let growing: Vec<String> = entries
+        .iter()
+        .filter(|entry| !entry.steady())
+        .map(|entry| entry.label())
+        .collect();
+    if !growing.is_empty() {
+        list.push(format!(
+            "Queues grow, so that there is no steady latency, with {}.",
+            growing.join(", ")
+        ));
+    }
+    list
+}
+
+/// The paired difference to the reference, in words.
+fn against(entry: &Entry<'_>, path: &str) -> String {
+    let difference = &entry.fields["difference"][path];
+    let (Some(mean), Some(half)) = (difference["value"].as_f64(), difference["ci95"].as_f64())
+    else {
+        return String::new();
+    };
+    let estimate = Estimate {
+        mean,
+        half_width: Some(half),
+        n: 0,
+    };
+    let scale = entry.number(path).map_or(0.0, |own| own.mean);
+    let sure = if difference["excludes_zero"] == true {
+        "the 95 % interval excludes 0"
+    } else {
+        "the 95 % interval includes 0, so this may be chance"
+    };
+    format!(
+        "; against the reference {} s ({sure})",
+        number::difference(Some(estimate), scale)
+    )
+}
+
+fn latencies(entry: &Entry<'_>) -> String {
+    let rate = number::estimate(entry.number("throughput_rps"));
+    if !entry.steady() {
+        return format!(
+            "With {}, queues grow: there is no steady latency. {rate} answers per second come out.",
+            entry.policy
+        );
+    }
+    let of = |path: &str| number::estimate(entry.number(path));
+    format!(
+        "With {}, the first token comes after {} s on average (95 % of them within {} s) and the answer is complete after \
+         {} s (95 % within {} s), at {rate} answers per second.",
+        entry.policy,
+        of("ttft_s.mean"),
+        of("ttft_s.p95"),
+        of("completion_s.mean"),
+        of("completion_s.p95"),
+    )
+}
+
+fn load(entry: &Entry<'_>) -> String {
+    let busiest = number(entry.fields, "load.busiest_lane")
+        .map_or_else(|| ABSENT.into(), |e| percent(e.mean));
+    match text(entry.fields, "load.verdict") {
+        "steady" => format!(
+            "The load is steady: the queue stays level, and the busiest lane is {busiest} busy."
+        ),
+        "near" => format!(
+            "The load is near saturation: the busiest lane is {busiest} busy, and latencies react strongly to load."
+        ),
+        "saturated" => {
+            format!("The load is above what can be served; the busiest lane is {busiest} busy.")
+        }
+        _ => format!(
+            "This is a finite run, without a steady state to judge; the busiest lane is {busiest} busy."
+        ),
+    }
+}
