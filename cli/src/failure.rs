@@ -20,8 +20,6 @@ pub(crate) enum Failure {
     Usage { message: String, help: String },
     /// Something that the user did not cause.
     Internal(String),
-    /// Nobody reads the output any more.
-    Closed,
 }
 
 impl Failure {
@@ -38,9 +36,6 @@ impl Failure {
 
     /// A file could not be written.
     pub(crate) fn write(what: impl Display, error: &io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::Closed;
-        }
         Self::usage(
             format!("`{what}` cannot be written: {error}"),
             "check that the folder exists, that it is yours and that the disk has room",
@@ -50,7 +45,6 @@ impl Failure {
     /// Exit status.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Self::Closed => 0,
             Self::No => 1,
             Self::Reported | Self::Faults(_) | Self::Usage { .. } => 2,
             Self::Internal(_) => 3,
@@ -60,7 +54,7 @@ impl Failure {
     /// Says it on standard error.
     pub(crate) fn report(&self) {
         match self {
-            Self::No | Self::Reported | Self::Closed => {}
+            Self::No | Self::Reported => {}
             Self::Faults(faults) => say(&render::faults(faults)),
             Self::Usage { message, help } => say(&render::message(message, help)),
             Self::Internal(message) => say(&format!("error: internal: {message}")),
@@ -73,10 +67,13 @@ pub(crate) fn say(text: &str) {
     _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
 }
 
-/// Prints a result to standard output.
+/// Prints a result to standard output. A reader that has seen enough changes no verdict.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::write("standard output", &error))
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::write("standard output", &error))
+        }
+        _ => Ok(()),
+    }
 }

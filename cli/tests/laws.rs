@@ -283,17 +283,26 @@ fn a_trace_that_no_run_gives_is_refused_without_a_panic() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_error() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
-        .args(["schema", "scenario"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command runs");
-    drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
+fn a_closed_pipe_changes_no_exit_status() {
+    let closed = |args: &[&str]| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command runs");
+        drop(child.stdout.take());
+        child.wait_with_output().expect("it ends")
+    };
+    let output = closed(&["schema", "scenario"]);
     assert!(output.status.success(), "{:?}", output.status);
     assert!(output.stderr.is_empty());
+    // The good file is printed first, and the other's faults still count.
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = |name: &str| here.join(name).display().to_string();
+    let good = file("../scenarios/two-cameras-rk3588.toml");
+    let output = closed(&["check", &good, &file("tests/cmd/two-faults.toml")]);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

@@ -54,6 +54,7 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
         without_bytes(world, warnings);
     }
     warnings.extend(faster_than_port(world));
+    warnings.extend(wider_than_memory(world));
     warnings.extend(trace::warnings(parts.traces));
 }
 
@@ -103,6 +104,23 @@ fn faster_than_port(world: &World) -> Vec<String> {
         }
     }
     found
+}
+
+/// Engines that read faster alone than the memory can be read by all of them.
+fn wider_than_memory(world: &World) -> Vec<String> {
+    let bandwidth = world.memory.bandwidth;
+    let wider = world.engines.iter();
+    let wider = wider.filter(|engine| engine.port_bytes_per_s > bandwidth);
+    wider
+        .map(|engine| {
+            format!(
+                "`port_gbps` of engine `{}` is {}, above the memory's `bandwidth_gbps` of {}: one of them is off; alone the engine runs at its own rate",
+                engine.name,
+                engine.port_bytes_per_s / 1e9,
+                bandwidth / 1e9
+            )
+        })
+        .collect()
 }
 
 /// The smallest size of a stage of this kind that the streams ask for, if that is known.
