@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use sim::load::Inputs;
-use validation::corun::{self, Matrix, Splits};
+use validation::corun::{self, Matrix, Score, Splits};
 use validation::folder::Stock;
 use validation::oracles;
 use validation::published::{
@@ -164,7 +164,7 @@ struct Contention {
     out: Option<PathBuf>,
 }
 
-/// Write the whole report: closed forms, and measurements beside predictions.
+/// Write the whole report: measurements beside predictions, contention models, closed forms.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Example:\n  crossinfer validate report --measurements measurements.toml --out validation.md"
@@ -175,6 +175,15 @@ struct Report {
 
     #[command(flatten)]
     intervals: Intervals,
+
+    /// Measured co-run matrix (CSV, as for `validate contention`): adds the section on
+    /// contention models.
+    #[arg(long, value_name = "FILE")]
+    corun: Option<PathBuf>,
+
+    /// The most that the memory of that matrix can give, GB/s.
+    #[arg(long, value_name = "GBPS", requires = "corun")]
+    peak_gbps: Option<f64>,
 
     /// File for the report (Markdown), instead of standard output.
     #[arg(long, value_name = "FILE")]
@@ -286,19 +295,12 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
 }
 
 fn contention(arguments: &Contention) -> Result<(), Failure> {
-    let fault = |error: &dyn Display| {
-        Failure::usage(
-            format!("`{}`: {error}", arguments.matrix.display()),
-            "`crossinfer validate contention --help` describes the file",
-        )
-    };
-    let matrix = Matrix::read(&read(&arguments.matrix)?).map_err(|error| fault(&error))?;
     let splits = Splits {
         count: arguments.splits,
         seed: arguments.seed,
         peak_gbps: arguments.peak_gbps,
     };
-    let scores = corun::compare(&matrix, splits).map_err(|error| fault(&error))?;
+    let scores = scores(&arguments.matrix, splits)?;
     let text = report::document("Contention models", &[report::corun(&scores)]);
     save(arguments.out.as_deref(), &text)?;
     match arguments.format {
@@ -312,6 +314,18 @@ fn contention(arguments: &Contention) -> Result<(), Failure> {
         Some(bound) if corun::best_filling(&scores) > bound => Err(Failure::No),
         _ => Ok(()),
     }
+}
+
+/// How well each contention model predicts a measured matrix.
+fn scores(path: &Path, splits: Splits) -> Result<Vec<Score>, Failure> {
+    let fault = |error: &dyn Display| {
+        Failure::usage(
+            format!("`{}`: {error}", path.display()),
+            "`crossinfer validate contention --help` describes the file",
+        )
+    };
+    let matrix = Matrix::read(&read(path)?).map_err(|error| fault(&error))?;
+    corun::compare(&matrix, splits).map_err(|error| fault(&error))
 }
 
 fn closed_forms(replications: u32) -> Vec<oracles::Outcome> {
@@ -339,8 +353,15 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
     let comparison = predictions(&arguments.source, &arguments.intervals)?;
     let mut outcomes = closed_forms(REPLICATIONS);
     outcomes.extend(little_on_shipped(&Shelf::here())?);
-    // In the order in which a sceptic asks; another module's section goes where it belongs.
+    // In the order in which a sceptic asks.
     let mut sections: Vec<Section> = report::published(&comparison);
+    if let Some(path) = &arguments.corun {
+        let splits = Splits {
+            peak_gbps: arguments.peak_gbps,
+            ..Splits::default()
+        };
+        sections.push(report::corun(&scores(path, splits)?));
+    }
     sections.push(report::oracles(&outcomes));
     let text = report::document("Validation", &sections);
     match &arguments.out {

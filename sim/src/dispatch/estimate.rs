@@ -15,6 +15,8 @@ const FEW_LANES: usize = 4;
 /// Longest estimate of an item, ns (19 h): what cannot be done counts as this, and a full queue of
 /// such still adds up.
 const ESTIMATE_MAX: u64 = 1 << 46;
+/// Time of what an engine cannot do, ns, and the longest of what it can: sums of a few stay in range.
+const UNABLE: u64 = u64::MAX / 8;
 
 /// What a request costs on a lane, as the policy expects it. Times in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,11 +53,8 @@ impl Quote {
     };
 }
 
-/// No longer than what an engine that cannot do it at all counts as: sums of a few stay in range.
 fn ns(secs: f64) -> u64 {
-    crate::time::Duration::from_secs_f64(secs)
-        .0
-        .min(u64::MAX / 8)
+    crate::time::Duration::from_secs_f64(secs).0.min(UNABLE)
 }
 
 impl State<'_> {
@@ -84,7 +83,7 @@ impl State<'_> {
             tokens.into(),
             context.into(),
         )
-        .map_or(u64::MAX / 8, |at| ns(at.secs))
+        .map_or(UNABLE, |at| ns(at.secs))
     }
 
     /// Expected time of copying `tokens` of KV, ns; `None` where a side cannot.
@@ -114,7 +113,7 @@ impl State<'_> {
             _ => (1.0, 0),
         };
         self.believed_at(self.world.engine_of(lane), stage, n, context as f64)
-            .map_or(u64::MAX / 8, |at| ns(at.secs))
+            .map_or(UNABLE, |at| ns(at.secs))
     }
 
     /// A request's service on an engine, by its sizes.
@@ -154,7 +153,7 @@ impl State<'_> {
         } else {
             decode
         };
-        let time = |at: Option<At>| at.map_or(u64::MAX / 8, |at| ns(at.secs));
+        let time = |at: Option<At>| at.map_or(UNABLE, |at| ns(at.secs));
         let ratio = |position: u8, n: u32, context: u32| {
             let stage = graph.stages[position as usize];
             self.corun_ratio(engine, stage, n.max(1).into(), context.into())
@@ -291,7 +290,7 @@ impl State<'_> {
         };
         self.believed_at(engine, stage, self.megapixels(stream), 0.0)
             .map_or(0, |at| {
-                ns(at.secs).saturating_mul(frames.into()).min(u64::MAX / 8)
+                ns(at.secs).saturating_mul(frames.into()).min(UNABLE)
             })
     }
 
