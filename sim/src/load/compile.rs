@@ -5,7 +5,7 @@ use super::file::File;
 use super::graph::{self, Stages};
 use super::soc::{self, Soc};
 use super::trace::Traces;
-use super::{checks, contention, memory, placement, policy, streams, warnings};
+use super::{checks, contention, memory, placement, policy, streams, warnings, without_effect};
 use crate::contention::ContentionModel;
 use crate::cost::CostTable;
 use crate::diag::Diagnostic;
@@ -47,13 +47,13 @@ pub(super) struct Keys {
 }
 
 /// Everything of a world but its policy.
-struct Checked {
-    soc: Soc,
-    stages: Stages,
+pub(super) struct Checked {
+    pub(super) soc: Soc,
+    pub(super) stages: Stages,
     sizes: ModelSizes,
     streams: Vec<StreamPlan>,
-    contention: ContentionModelName,
-    costs: CostTable,
+    pub(super) contention: ContentionModelName,
+    pub(super) costs: CostTable,
     believed: Option<CostTable>,
     placement: Vec<Option<LaneId>>,
     exclusive: Vec<[u32; STAGES_MAX]>,
@@ -69,6 +69,7 @@ pub(super) fn compile(
     faults: &mut Vec<Diagnostic>,
 ) -> Option<World> {
     let checked = check(parts, faults)?;
+    without_effect::check(parts, &checked, faults);
     let policy = policy.unwrap_or(&parts.scenario.raw.policy);
     policy::check(
         policy,

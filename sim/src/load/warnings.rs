@@ -5,7 +5,7 @@ use super::{lengths, trace, without_effect};
 use crate::cost::Noise;
 use crate::spec::model::StageKind;
 use crate::spec::quantity::OriginKind;
-use crate::spec::scenario::{LengthPrediction, StateTransfer};
+use crate::spec::scenario::LengthPrediction;
 use crate::workload;
 use crate::world::World;
 
@@ -39,15 +39,6 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
                 warnings.push(format!("nothing is drawn at random: `{key}` has no effect"));
             }
         }
-    }
-    if !scenario.modes.context_reuse && scenario.modes.state_transfer != StateTransfer::Auto {
-        warnings.push(
-            "`modes.state_transfer` has no effect: without context reuse every request rebuilds its context"
-                .into(),
-        );
-    }
-    if world.contention_off && scenario.background.bandwidth_gbps > 0.0 {
-        warnings.push("`background.bandwidth_gbps` has no effect with contention `none`".into());
     }
     warnings.extend(without_effect::warnings(parts, world));
     if !world.contention_off && world.lanes.len() > 1 {

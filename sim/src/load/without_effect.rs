@@ -1,47 +1,99 @@
 //! Keys that a scenario sets and that change nothing.
 
-use super::compile::Parts;
+use super::compile::{Checked, Parts};
 use super::document::Place;
+use crate::diag::Diagnostic;
 use crate::spec::model::StageKind;
-use crate::spec::scenario::{LengthPrediction, Policy};
+use crate::spec::scenario::{LengthPrediction, Policy, StateTransfer};
+use crate::spec::soc::ContentionModelName;
 use crate::time::{Duration, Instant};
 use crate::workload::{FrameTimes, LengthPlan, QueryTimes};
 use crate::world::{Graph, Lane, World};
 
-/// A word on each key without effect.
+/// Keys that are read and then used by nothing, whatever the policy: each is a fault.
+pub(super) fn check(parts: &Parts<'_>, checked: &Checked, faults: &mut Vec<Diagnostic>) {
+    let scenario = &parts.scenario.raw;
+    let root = parts.scenario.root();
+    let mut unused = |key: &Place<'_>, why: &str| {
+        if key.is_present() {
+            let title = format!("{} has no effect", key.quoted());
+            faults.push(key.key_fault(title, why).help("leave the key out"));
+        }
+    };
+    let placement = root.key("placement");
+    let placed_in_vain = |graph: &Graph, why: &str, unused: &mut dyn FnMut(&Place<'_>, &str)| {
+        for id in &graph.stages {
+            let name = &checked.stages.list[id.0 as usize].name;
+            unused(&placement.key(name), why);
+        }
+    };
+    if scenario
+        .streams
+        .iter()
+        .all(|stream| stream.frames.is_none())
+    {
+        let why = "no stream has frames";
+        for (table, key) in [
+            ("context", "keep"),
+            ("modes", "embedding_cache"),
+            ("modes", "ingest_during_generation"),
+        ] {
+            unused(&root.key(table).key(key), why);
+        }
+        placed_in_vain(&checked.stages.frame, why, &mut unused);
+    }
+    if scenario
+        .streams
+        .iter()
+        .all(|stream| stream.queries.is_none())
+    {
+        let why = "no stream has queries";
+        for (table, key) in [
+            ("context", "binding"),
+            ("context", "answers_join_history"),
+            ("limits", "max_requests"),
+            ("beliefs", "output_tokens"),
+        ] {
+            unused(&root.key(table).key(key), why);
+        }
+        placed_in_vain(&checked.stages.query, why, &mut unused);
+    }
+    let budgets = root.key("limits").key("engine_kv_budget_bytes");
+    for (engine, costs) in checked.soc.engines.iter().zip(&checked.costs.rows) {
+        let holds = checked.stages.list.iter().zip(costs).any(|(stage, costs)| {
+            let vision = matches!(
+                stage.kind,
+                StageKind::Encode | StageKind::Project | StageKind::Custom
+            );
+            costs.is_some() && !vision
+        });
+        if !holds {
+            let why = "the engine runs no stage of the language model";
+            unused(&budgets.key(&engine.name), why);
+        }
+    }
+    if !scenario.modes.context_reuse && scenario.modes.state_transfer != StateTransfer::Auto {
+        unused(
+            &root.key("modes").key("state_transfer"),
+            "without context reuse every request rebuilds its context",
+        );
+    }
+    if checked.contention == ContentionModelName::None && scenario.background.bandwidth_gbps > 0.0 {
+        unused(
+            &root.key("background").key("bandwidth_gbps"),
+            "contention `none` looks at no bandwidth",
+        );
+    }
+}
+
+/// A word on each setting that happens to change nothing here.
 pub(super) fn warnings(parts: &Parts<'_>, world: &World) -> Vec<String> {
     let mut found = Vec::new();
     let root = parts.scenario.root();
-    let frames = world.streams.iter().any(|stream| stream.frames.is_some());
-    let queries = world.streams.iter().any(|stream| stream.queries.is_some());
-    if !frames {
-        for key in [
-            root.key("context").key("keep"),
-            root.key("modes").key("embedding_cache"),
-            root.key("modes").key("ingest_during_generation"),
-        ] {
-            found.extend(no_effect(&key, "no stream has frames"));
-        }
-        let graph = &world.frame_graph;
-        found.extend(placed_in_vain(parts, world, graph, "no stream has frames"));
-    }
-    if !queries {
-        for key in [
-            root.key("context").key("binding"),
-            root.key("context").key("answers_join_history"),
-            root.key("limits").key("max_requests"),
-            root.key("beliefs").key("output_tokens"),
-        ] {
-            found.extend(no_effect(&key, "no stream has queries"));
-        }
-        let graph = &world.query_graph;
-        found.extend(placed_in_vain(parts, world, graph, "no stream has queries"));
-    }
-    if queries {
+    if world.streams.iter().any(|stream| stream.queries.is_some()) {
         found.extend(known_lengths(&root, world));
         found.extend(undecided(&root, world));
     }
-    found.extend(idle_budgets(parts, world));
     found.extend(cut_counts(parts, world));
     found
 }
@@ -49,18 +101,6 @@ pub(super) fn warnings(parts: &Parts<'_>, world: &World) -> Vec<String> {
 fn no_effect(key: &Place<'_>, why: &str) -> Option<String> {
     key.is_present()
         .then(|| format!("{} has no effect: {why}", key.quoted()))
-}
-
-/// Placed stages of a graph that never runs.
-fn placed_in_vain(parts: &Parts<'_>, world: &World, graph: &Graph, why: &str) -> Vec<String> {
-    let placement = parts.scenario.root().key("placement");
-    let names = graph
-        .stages
-        .iter()
-        .map(|id| &world.stages[id.0 as usize].name);
-    names
-        .filter_map(|name| no_effect(&placement.key(name), why))
-        .collect()
 }
 
 /// A prediction where the mean tells every length already.
@@ -128,35 +168,6 @@ fn undecided(root: &Place<'_>, world: &World) -> Option<String> {
             "`placement` fixes `{stage}` on lane `{lane}`: the policy chooses no lane for answers"
         )),
     }
-}
-
-/// Budgets of KV on engines that hold none.
-fn idle_budgets(parts: &Parts<'_>, world: &World) -> Vec<String> {
-    let limits = parts.scenario.root().key("limits");
-    let budgets = limits.key("engine_kv_budget_bytes");
-    let holds = |index: usize| {
-        world
-            .stages
-            .iter()
-            .zip(&world.costs.rows[index])
-            .any(|(stage, costs)| {
-                let vision = matches!(
-                    stage.kind,
-                    StageKind::Encode | StageKind::Project | StageKind::Custom
-                );
-                costs.is_some() && !vision
-            })
-    };
-    world
-        .engines
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| !holds(*index))
-        .filter_map(|(_, engine)| {
-            let key = budgets.key(&engine.name);
-            no_effect(&key, "the engine runs no stage of the language model")
-        })
-        .collect()
 }
 
 /// Counts that the horizon cuts before they are reached.
