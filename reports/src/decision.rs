@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use sim::dispatch::policy::{Decision, build};
+use sim::dispatch::policy::build;
 use sim::dispatch::{Dispatcher, Effect, Effects, Input, Task};
 use sim::drive::Sink;
 use sim::simulation::Simulation;
@@ -176,11 +176,9 @@ impl<'w> Script<'w> {
             });
         }
         let log = self.log.lock().ok()?;
-        match log.asked.last().map(|asked| asked.decision) {
-            Some(Decision::Place(lane)) => Some(lane.0),
-            // Policies that wait for an idle lane need not ask for those behind the first.
-            Some(Decision::Wait | Decision::WaitAll) | None => None,
-        }
+        // Policies that wait for an idle lane need not ask for those behind the first.
+        let last = log.asked.last()?;
+        last.decision.lane().map(|lane| lane.0)
     }
 }
 

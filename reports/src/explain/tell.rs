@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use sim::dispatch::policy::Decision;
 use sim::dispatch::{Completion, Task};
 use sim::time::{Duration, Instant};
 use sim::world::{LaneId, World};
@@ -146,9 +145,9 @@ fn choice(out: &mut String, world: &World, asked: &[Asked]) {
             ),
         );
     }
-    let text = match last.decision {
-        Decision::Place(id) => format!("chose {}", lane(world, id)),
-        Decision::Wait | Decision::WaitAll => "let it wait".to_owned(),
+    let text = match last.decision.lane() {
+        Some(id) => format!("chose {}", lane(world, id)),
+        None => "let it wait".to_owned(),
     };
     say(
         out,
@@ -180,7 +179,7 @@ fn choice(out: &mut String, world: &World, asked: &[Asked]) {
             .saturating_add(e.prepare)
             .saturating_add(e.beside)
             .saturating_add(e.harm);
-        let mark = if last.decision == Decision::Place(*id) {
+        let mark = if last.decision.lane() == Some(*id) {
             "→ "
         } else {
             "  "
@@ -280,7 +279,7 @@ fn end(out: &mut String, world: &World, seen: &Seen, asked: &[Asked]) {
             answered(out, seen, &done, at);
             parts(out, world, seen, at);
             if let Some(last) = asked.last()
-                && let Decision::Place(chosen) = last.decision
+                && let Some(chosen) = last.decision.lane()
                 && let Some((_, e)) = last.candidates.iter().find(|(id, _)| *id == chosen)
             {
                 let expected = last.at + Duration(e.wait + e.prepare + e.beside);

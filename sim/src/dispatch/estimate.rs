@@ -14,7 +14,7 @@ use crate::world::{EngineId, LANES_MAX, LaneId, StageId, StreamId};
 const FEW_LANES: usize = 4;
 /// Longest estimate of an item, ns (19 h): what cannot be done counts as this, and a full queue of
 /// such still adds up.
-const ESTIMATE_MAX: u64 = 1 << 46;
+pub(super) const ESTIMATE_MAX: u64 = 1 << 46;
 /// Time of what an engine cannot do, ns, and the longest of what it can: sums of a few stay in range.
 const UNABLE: u64 = u64::MAX / 8;
 

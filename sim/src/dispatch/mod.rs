@@ -31,7 +31,7 @@ pub use message::{Completion, Effect, Effects, Input, Preparation, Reason, Task}
 pub(crate) use state::lanes_of;
 
 use context::{Resident, StreamState, answer_item, chain, frame_item};
-use estimate::Quote;
+use estimate::{ESTIMATE_MAX, Quote};
 use memo::{Service, ServiceMemo, SlowdownMemo};
 use policy::{Decision, Policy, Request, View};
 use state::{Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND};
@@ -413,11 +413,10 @@ impl<'w> Dispatcher<'w> {
     fn enqueue(&mut self, id: JobId, part: Part, lane: LaneId) {
         let item = self.state.item(id, part, lane);
         let lane = self.state.lane_mut(lane);
-        lane.backlog += item.estimate;
         if item.query {
-            lane.backlog_queries += item.estimate;
-            return lane.queries.push_back(item);
+            return lane.push_query(item);
         }
+        lane.backlog += item.estimate;
         let at = lane
             .frames
             .partition_point(|other| other.arrived <= item.arrived);
@@ -448,7 +447,7 @@ impl<'w> Dispatcher<'w> {
                 },
                 Request(job),
             ) {
-                Decision::Place(lane) => {
+                decision @ (Decision::Place(lane) | Decision::PlaceFor(lane, _)) => {
                     assert!(
                         self.state.answer_lanes & (1 << lane.0) != 0,
                         "the policy placed a request on lane {}, which cannot answer",
@@ -459,7 +458,11 @@ impl<'w> Dispatcher<'w> {
                     } else {
                         self.state.ready.remove(at);
                     }
-                    self.enqueue(job, Part::Bound, lane);
+                    let mut item = self.state.item(job, Part::Bound, lane);
+                    if let Decision::PlaceFor(_, expected) = decision {
+                        item.estimate = expected.0.min(ESTIMATE_MAX);
+                    }
+                    self.state.lane_mut(lane).push_query(item);
                 }
                 Decision::Wait => at += 1,
                 Decision::WaitAll => return,

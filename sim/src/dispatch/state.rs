@@ -203,6 +203,14 @@ impl LaneState {
         }
     }
 
+    /// Queues a query's part.
+    #[inline]
+    pub(crate) fn push_query(&mut self, item: Item) {
+        self.backlog += item.estimate;
+        self.backlog_queries += item.estimate;
+        self.queries.push_back(item);
+    }
+
     /// Everything that waits.
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Item> {
         self.queries.iter().chain(&self.frames)

@@ -18,12 +18,24 @@ use crate::world::{LaneId, StreamId, World};
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Queue it on this lane.
+    /// Queue it on this lane, to be busy with it as long as preparation and service take alone.
     Place(LaneId),
+    /// Queue it on this lane, which the policy expects to be busy with it for so long.
+    PlaceFor(LaneId, Duration),
     /// Ask again when something has changed; others may go first.
     Wait,
     /// Ask again when something has changed, for this and every request behind it.
     WaitAll,
+}
+
+impl Decision {
+    /// The lane that was chosen.
+    pub fn lane(self) -> Option<LaneId> {
+        match self {
+            Self::Place(lane) | Self::PlaceFor(lane, _) => Some(lane),
+            Self::Wait | Self::WaitAll => None,
+        }
+    }
 }
 
 /// A dispatch policy.

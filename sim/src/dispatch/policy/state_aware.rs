@@ -2,6 +2,7 @@
 
 use super::{Decision, Policy, Request, View};
 use crate::spec::scenario::Terms;
+use crate::time::Duration;
 use crate::world::LaneId;
 
 /// Scores each lane by `W`, `W+P` or `W+P+S` and takes the smallest; ties go to the first lane.
@@ -59,24 +60,28 @@ impl Policy for StateAware {
                 second = bound;
             }
         }
-        let mut best = (full_score(view, request, first.1), first.1);
-        if best < second {
-            return Decision::Place(first.1);
-        }
-        for lane in view.answer_lanes() {
-            if lane != first.1 && bound(lane) < best {
-                best = best.min((full_score(view, request, lane), lane));
+        let (score, mut busy) = full_score(view, request, first.1);
+        let mut best = (score, first.1);
+        if best > second {
+            for lane in view.answer_lanes() {
+                if lane != first.1 && bound(lane) < best {
+                    let (score, expected) = full_score(view, request, lane);
+                    if (score, lane) < best {
+                        (best, busy) = ((score, lane), expected);
+                    }
+                }
             }
         }
-        Decision::Place(best.1)
+        // What waits behind it should know how long the lane will really be busy.
+        Decision::PlaceFor(best.1, busy)
     }
 }
 
-/// The finish time under the slowdown that the request would see, and the delay that it would cause.
-fn full_score(view: &View<'_>, request: Request, lane: LaneId) -> u64 {
+/// The finish time under the slowdown that the request would see, and the delay that it would cause;
+/// and the time for which the request would hold the lane.
+fn full_score(view: &View<'_>, request: Request, lane: LaneId) -> (u64, Duration) {
     let e = view.estimate(request, lane);
-    e.wait
-        .saturating_add(e.prepare)
-        .saturating_add(e.beside)
-        .saturating_add(e.harm)
+    let busy = e.prepare.saturating_add(e.beside);
+    let score = e.wait.saturating_add(busy).saturating_add(e.harm);
+    (score, Duration(busy))
 }
