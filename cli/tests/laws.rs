@@ -498,3 +498,64 @@ fn imports_come_from_standard_input_and_are_accepted_by_check() {
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("--force"));
 }
+
+/// A fit that comes with crossinfer, from a folder that holds nothing of it; the measured values are made
+/// up.
+#[test]
+fn a_shipped_fit_runs_from_any_folder() {
+    let here = folder("far-away");
+    let mut text = String::new();
+    for (lane, rps, ttft) in [("cpu", 0.05, 40.0), ("gpu", 0.04, 50.0)] {
+        for (metric, unit, value) in [("throughput", "req/s", rps), ("ttft_mean", "s", ttft)] {
+            text += &format!(
+                "[[measurement]]\nid = 'table9'\nplatform = 'rk3588'\nmodel = 'OneVision-7B'\nconfig = '{lane}-only'\n\
+                 metric = '{metric}'\nunit = '{unit}'\nvalue = {value}\nrole = 'calibration'\n"
+            );
+        }
+    }
+    fs::write(here.join("made-up.toml"), text).expect("a file can be written");
+    let fit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../validation/fits/rk3588-7b.toml");
+    let output = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+        .arg("fit")
+        .arg(fit)
+        .args(["--measurements", "made-up.toml", "--out", "fitted"])
+        .current_dir(&here)
+        .output()
+        .expect("the command runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    assert!(
+        here.join("fitted/rk3588/onevision-7b-int4.toml").is_file(),
+        "{error}"
+    );
+}
+
+#[test]
+fn validation_is_written_with_its_plots() {
+    let out = folder("validation");
+    let write = |name: &str| {
+        let path = out.join(name);
+        let path = path.to_string_lossy();
+        let output = crossinfer(&[
+            "validate",
+            "published",
+            "--measurements",
+            "board.toml",
+            "--draws",
+            "0",
+            "--out",
+            &path,
+        ]);
+        assert!(output.status.success());
+        fs::read_to_string(out.join(name)).expect("it is written")
+    };
+    let text = write("board.md");
+    assert!(text.contains("](<board-time.svg>)"), "{text}");
+    let picture = fs::read_to_string(out.join("board-time.svg")).expect("it is written");
+    assert!(
+        picture.starts_with("<svg") && picture.contains("measured time, s"),
+        "{picture}"
+    );
+    let page = write("board.html");
+    assert!(page.contains("<svg") && page.contains("<table>"), "{page}");
+}
