@@ -142,7 +142,7 @@ pub fn read_measurements(name: &str, text: &str) -> Result<Measurements, Faults>
     let mut known = BTreeMap::new();
     for row in file.measurement {
         let own = checker.own(&row, &file.experiment);
-        let metric = checker.metric(&row, own.is_some());
+        let metric = checker.metric(&row, own.as_ref());
         checker.value(&row, metric.as_ref());
         let places = [row.id.span(), row.value.span()];
         let row = row.lower(own);
@@ -237,10 +237,10 @@ impl Checker<'_> {
 
     /// The row's metric in a unit that it has. Rows of published experiments may have others: those are
     /// listed as not covered.
-    fn metric(&mut self, row: &RawRow, own: bool) -> Option<Metric> {
+    fn metric(&mut self, row: &RawRow, own: Option<&Own>) -> Option<Metric> {
         let name = row.metric.get_ref();
         let Some(metric) = Metric::published(name) else {
-            if own {
+            if own.is_some() {
                 self.fault(
                     row.metric.span(),
                     format!("unknown metric `{name}`"),
@@ -261,7 +261,15 @@ impl Checker<'_> {
                 format!("name the metric `{name}_ratio`, `{name}_speedup` or `{name}_change`, or leave this out"),
             );
         }
-        if own && metric.dimension().factor(row.unit.get_ref()).is_none() {
+        if metric.compares() && own.is_some_and(|own| own.against.is_none()) {
+            self.fault(
+                row.metric.span(),
+                "it compares two configurations and only one is named",
+                "cannot be read",
+                "add `against = { policy = \"serial\" }` or `against = { scenario = \"other.toml\" }`",
+            );
+        }
+        if own.is_some() && metric.dimension().factor(row.unit.get_ref()).is_none() {
             let units: Vec<&str> = metric.dimension().units().collect();
             self.fault(
                 row.unit.span(),
