@@ -158,7 +158,8 @@ fn failed(comparison: &Comparison, role: Role) -> String {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for compared in comparison.predicted(role) {
         for failed in compared.prediction().into_iter().flat_map(|p| &p.failed) {
-            let says = format!("{} draws: {}", failed.draws, failed.why);
+            let draws = if failed.draws == 1 { "draw" } else { "draws" };
+            let says = format!("{} {draws}: {}", failed.draws, failed.why);
             reasons.entry(says).or_default().push(compared.row.label());
         }
     }
