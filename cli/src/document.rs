@@ -1,5 +1,6 @@
 //! Results of validation as a document: printed, or written with its plots.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,7 @@ impl Document {
         }
         let mut text = self.text();
         if !pictures.is_empty() {
-            text += &format!("\n## Figures\n\n{}\n", pictures.join("\n\n"));
+            _ = write!(text, "\n## Figures\n\n{}\n", pictures.join("\n\n"));
         }
         write(path, &text)
     }

@@ -1,5 +1,6 @@
 //! What holds whatever the numbers are.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -490,7 +491,8 @@ fn a_shipped_fit_runs_from_any_folder() {
     let mut text = String::new();
     for (lane, rps, ttft) in [("cpu", 0.05, 40.0), ("gpu", 0.04, 50.0)] {
         for (metric, unit, value) in [("throughput", "req/s", rps), ("ttft_mean", "s", ttft)] {
-            text += &format!(
+            _ = write!(
+                text,
                 "[[measurement]]\nid = 'table9'\nplatform = 'rk3588'\nmodel = 'OneVision-7B'\nconfig = '{lane}-only'\n\
                  metric = '{metric}'\nunit = '{unit}'\nvalue = {value}\nrole = 'calibration'\n"
             );
