@@ -50,7 +50,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let text = read(&arguments.spec)?;
     let spec = read_spec(&arguments.spec.to_string_lossy(), &text).map_err(Failure::Faults)?;
     let file = arguments.source.read()?;
-    let shelf = Shelf::here();
+    let shelf = Shelf::near(&arguments.spec);
     let fit: Fit = fit::fit(&shelf, &spec, &file).map_err(Failure::Faults)?;
     if let Some(folder) = &arguments.out {
         for written in fit.profiles(&shelf).map_err(Failure::Faults)? {

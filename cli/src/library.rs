@@ -151,6 +151,20 @@ impl Shelf {
         }
     }
 
+    /// Looks from the folder that the user is in, then from that of `file`.
+    pub(crate) fn near(file: &Path) -> Self {
+        let here = Self::here();
+        if here.folder.is_some() {
+            return here;
+        }
+        let file = file.canonicalize().ok();
+        let folders = file.iter().flat_map(|file| file.ancestors().skip(1));
+        let mut folders = folders.map(|folder| folder.join("scenarios"));
+        Self {
+            folder: folders.find(|folder| folder.join("published").is_dir()),
+        }
+    }
+
     /// Every scenario that comes with crossinfer.
     pub(crate) fn shipped(&self) -> Vec<Source> {
         let names = SCENARIOS.iter().map(|(name, _)| *name);

@@ -6,6 +6,7 @@ mod calibrate;
 mod check;
 mod compare;
 mod devices;
+mod document;
 mod explain;
 mod failure;
 mod fit;

@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use sim::load::{Kind, schema};
+use validation::fit::fit_schema;
+use validation::published::measurements_schema;
 
 use crate::failure::{Failure, print};
 
@@ -27,13 +29,19 @@ enum Name {
     Model,
     /// What a model costs on a SoC.
     Costs,
+    /// Measured values, for `validate` and `fit`.
+    Measurements,
+    /// What `fit` may change, and what it is to explain.
+    Fit,
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
-    print(&schema(match arguments.kind {
-        Name::Scenario => Kind::Scenario,
-        Name::Soc => Kind::Soc,
-        Name::Model => Kind::Model,
-        Name::Costs => Kind::Costs,
-    }))
+    print(&match arguments.kind {
+        Name::Scenario => schema(Kind::Scenario),
+        Name::Soc => schema(Kind::Soc),
+        Name::Model => schema(Kind::Model),
+        Name::Costs => schema(Kind::Costs),
+        Name::Measurements => measurements_schema(),
+        Name::Fit => fit_schema(),
+    })
 }

@@ -2,7 +2,6 @@
 
 use std::env;
 use std::fmt::Display;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -13,8 +12,9 @@ use validation::oracles;
 use validation::published::{
     Comparison, Draws, Lab, Measurements, Role, compare, read_measurements,
 };
-use validation::report::{self, Section};
+use validation::report;
 
+use crate::document::Document;
 use crate::failure::{Failure, print, say};
 use crate::library::Shelf;
 use crate::options::{Format, inputs, read};
@@ -56,8 +56,8 @@ pub(crate) struct Source {
 #[derive(Debug, Args)]
 struct Intervals {
     /// Draws of all numbers within their intervals, for the intervals of
-    /// predictions; 0: none.
-    #[arg(long, value_name = "N", default_value_t = Draws::default().count, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    /// predictions, 20 or more; 0: none.
+    #[arg(long, value_name = "N", default_value_t = Draws::default().count, value_parser = draws)]
     draws: u32,
 
     /// Seed of the draws.
@@ -71,7 +71,7 @@ struct Intervals {
 /// prediction was calibrated on; calibration rows as residuals; rows that no scenario covers with the
 /// reason. Rows of published experiments are recognised by their table; a row or an `[[experiment]]` of
 /// the file can name a scenario of its own. Exit status 1 if an outcome is further off than
-/// --max-error, 2 for a file with faults.
+/// --max-error or than its own `max_error`, 2 for a file with faults.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Example:\n  crossinfer validate published --measurements board.toml --max-error 20 --out board.md"
@@ -91,7 +91,8 @@ struct Published {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
-    /// Also write the tables to this file (Markdown).
+    /// Also write the tables to this file, with plots of predicted against measured:
+    /// one page if it ends in .html, else Markdown with the plots as SVG beside it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -159,7 +160,7 @@ struct Contention {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
-    /// Also write the tables to this file (Markdown).
+    /// Also write the tables to this file (Markdown, or HTML if it ends in .html).
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -185,7 +186,8 @@ struct Report {
     #[arg(long, value_name = "GBPS", requires = "corun")]
     peak_gbps: Option<f64>,
 
-    /// File for the report (Markdown), instead of standard output.
+    /// File for the report, instead of standard output: one page if it ends in .html,
+    /// else Markdown with the plots as SVG beside it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -228,19 +230,18 @@ fn predictions(source: &Source, intervals: &Intervals) -> Result<Comparison, Fai
 
 fn published(arguments: &Published) -> Result<(), Failure> {
     let comparison = predictions(&arguments.source, &arguments.intervals)?;
-    let text = report::document(
-        "Measurements and predictions",
-        &report::published(&comparison),
-    );
-    save(arguments.out.as_deref(), &text)?;
+    let document = Document {
+        title: "Measurements and predictions",
+        sections: report::published(&comparison),
+        figures: report::figures(&comparison),
+    };
+    document.save(arguments.out.as_deref())?;
     match arguments.format {
-        Format::Table => print(&text)?,
+        Format::Table => print(&document.text())?,
         Format::Json => print(&format!("{:#}\n", comparison.json()))?,
     }
-    let Some(most) = arguments.max_error else {
-        return Ok(());
-    };
-    if comparison.predicted(Role::Outcome).next().is_none() {
+    let most = arguments.max_error;
+    if most.is_some() && comparison.predicted(Role::Outcome).next().is_none() {
         return Err(Failure::usage(
             "no outcome was held against a prediction, so --max-error says nothing",
             "give rows with `role = \"outcome\"` that a scenario predicts",
@@ -253,8 +254,10 @@ fn published(arguments: &Published) -> Result<(), Failure> {
             || "0 was measured".to_owned(),
             |error| format!("{error:+.1} {unit}"),
         );
+        let bounds = [most, compared.row.max_error].into_iter().flatten();
+        let bound = bounds.fold(f64::INFINITY, f64::min);
         say(&format!(
-            "further off than {most}: {} ({off})",
+            "further off than {bound}: {} ({off})",
             compared.row.label()
         ));
     }
@@ -275,13 +278,14 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
         let world = inputs(path)?.world().map_err(Failure::Faults)?;
         outcomes.push(oracles::little_on(&path.to_string_lossy(), &world));
     }
-    let text = report::document(
-        "Simulations and closed forms",
-        &[report::oracles(&outcomes)],
-    );
-    save(arguments.out.as_deref(), &text)?;
+    let document = Document {
+        title: "Simulations and closed forms",
+        sections: vec![report::oracles(&outcomes)],
+        ..Document::default()
+    };
+    document.save(arguments.out.as_deref())?;
     match arguments.format {
-        Format::Table => print(&text)?,
+        Format::Table => print(&document.text())?,
         Format::Json => {
             let text = serde_json::to_string_pretty(&outcomes).map_err(Failure::internal)?;
             print(&format!("{text}\n"))?;
@@ -301,10 +305,14 @@ fn contention(arguments: &Contention) -> Result<(), Failure> {
         peak_gbps: arguments.peak_gbps,
     };
     let scores = scores(&arguments.matrix, splits)?;
-    let text = report::document("Contention models", &[report::corun(&scores)]);
-    save(arguments.out.as_deref(), &text)?;
+    let document = Document {
+        title: "Contention models",
+        sections: vec![report::corun(&scores)],
+        ..Document::default()
+    };
+    document.save(arguments.out.as_deref())?;
     match arguments.format {
-        Format::Table => print(&text)?,
+        Format::Table => print(&document.text())?,
         Format::Json => {
             let text = serde_json::to_string_pretty(&scores).map_err(Failure::internal)?;
             print(&format!("{text}\n"))?;
@@ -354,7 +362,7 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
     let mut outcomes = closed_forms(REPLICATIONS);
     outcomes.extend(little_on_shipped(&Shelf::here())?);
     // In the order in which a sceptic asks.
-    let mut sections: Vec<Section> = report::published(&comparison);
+    let mut sections = report::published(&comparison);
     if let Some(path) = &arguments.corun {
         let splits = Splits {
             peak_gbps: arguments.peak_gbps,
@@ -363,17 +371,28 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
         sections.push(report::corun(&scores(path, splits)?));
     }
     sections.push(report::oracles(&outcomes));
-    let text = report::document("Validation", &sections);
+    let document = Document {
+        title: "Validation",
+        sections,
+        figures: report::figures(&comparison),
+    };
     match &arguments.out {
-        Some(_) => save(arguments.out.as_deref(), &text),
-        None => print(&text),
+        Some(_) => document.save(arguments.out.as_deref()),
+        None => print(&document.text()),
     }
 }
 
-/// Writes a text where the user wants it, if anywhere.
-fn save(path: Option<&Path>, text: &str) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    fs::write(path, text).map_err(|error| Failure::write(path.display(), &error))
+/// As many draws as an interval needs, or none.
+fn draws(text: &str) -> Result<u32, String> {
+    let count = text.parse().ok();
+    count
+        .filter(|count| *count == 0 || (Draws::LEAST..=100_000).contains(count))
+        .ok_or_else(|| {
+            format!(
+                "give 0 for no intervals, or {} to 100000: among fewer draws none lies beyond the 5th percentile",
+                Draws::LEAST
+            )
+        })
 }
 
 fn percent(text: &str) -> Result<f64, String> {

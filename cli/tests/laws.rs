@@ -1,5 +1,6 @@
 //! What holds whatever the numbers are.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -120,23 +121,6 @@ fn error(board: &str) -> f64 {
     let document: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     let worst = &document["errors"]["calibration"]["per_cent"]["all"]["worst"];
     worst.as_f64().expect("there is an error")
-}
-
-#[test]
-fn a_report_is_a_file() {
-    let path = folder("report").join("validation.md");
-    let name = path.to_str().expect("the path is text");
-    let arguments = [
-        "--measurements",
-        "board.toml",
-        "--draws",
-        "8",
-        "--out",
-        name,
-    ];
-    let printed = stdout(&[&["validate", "published"][..], &arguments].concat());
-    let written = fs::read_to_string(&path).expect("the file is there");
-    assert_eq!(printed, written);
 }
 
 #[test]
@@ -307,7 +291,7 @@ fn a_closed_pipe_changes_no_exit_status() {
 
 #[test]
 fn schemas_are_json() {
-    for kind in ["scenario", "soc", "model", "costs"] {
+    for kind in ["scenario", "soc", "model", "costs", "measurements", "fit"] {
         let text = stdout(&["schema", kind]);
         let schema: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
         assert!(schema["properties"].is_object(), "{kind}");
@@ -497,4 +481,60 @@ fn imports_come_from_standard_input_and_are_accepted_by_check() {
     ]);
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("--force"));
+}
+
+/// A fit that comes with crossinfer, from a folder that holds nothing of it; the measured values are made
+/// up.
+#[test]
+fn a_shipped_fit_runs_from_any_folder() {
+    let here = folder("far-away");
+    let mut text = String::new();
+    for (lane, rps, ttft) in [("cpu", 0.05, 40.0), ("gpu", 0.04, 50.0)] {
+        for (metric, unit, value) in [("throughput", "req/s", rps), ("ttft_mean", "s", ttft)] {
+            _ = write!(
+                text,
+                "[[measurement]]\nid = 'table9'\nplatform = 'rk3588'\nmodel = 'OneVision-7B'\nconfig = '{lane}-only'\n\
+                 metric = '{metric}'\nunit = '{unit}'\nvalue = {value}\nrole = 'calibration'\n"
+            );
+        }
+    }
+    fs::write(here.join("made-up.toml"), text).expect("a file can be written");
+    let fit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../validation/fits/rk3588-7b.toml");
+    let output = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+        .arg("fit")
+        .arg(fit)
+        .args(["--measurements", "made-up.toml", "--out", "fitted"])
+        .current_dir(&here)
+        .output()
+        .expect("the command runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    assert!(
+        here.join("fitted/rk3588/onevision-7b-int4.toml").is_file(),
+        "{error}"
+    );
+}
+
+#[test]
+fn validation_is_written_with_its_plots() {
+    let out = folder("validation");
+    let write = |name: &str| {
+        let path = out.join(name);
+        let path = path.to_str().expect("the path is text");
+        let measured = ["--measurements", "board.toml", "--draws", "24"];
+        let arguments = [&["validate", "published", "--out", path][..], &measured].concat();
+        let printed = stdout(&arguments);
+        let written = fs::read_to_string(path).expect("the file is there");
+        (printed, written)
+    };
+    let (printed, written) = write("board.md");
+    let more = written.strip_prefix(&printed);
+    let more = more.expect("the file begins with what is printed");
+    assert!(more.contains("](<board-time.svg>)"), "{more}");
+    let picture = fs::read_to_string(out.join("board-time.svg")).expect("it is written");
+    assert!(picture.starts_with("<svg"), "{picture}");
+    assert!(picture.contains("measured time, s"), "{picture}");
+    let (again, page) = write("board.html");
+    assert_eq!(printed, again);
+    assert!(page.contains("<svg") && page.contains("<table>"), "{page}");
 }

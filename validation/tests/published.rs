@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use sim::check::Check;
-use sim::load::Inputs;
+use sim::load::{Inputs, Library, check_costs, check_soc};
 use sim::simulation::Simulation;
+use sim::spec::quantity::OriginKind;
 use validation::fit::{fit, read_spec};
 use validation::folder::{Checkout, Disk, Folder};
 use validation::oracles;
@@ -269,8 +270,15 @@ fn measurements() -> Option<Measurements> {
 
 /// Predictions and errors, without what was measured: that is not part of this repository.
 fn table(comparison: &Comparison) -> String {
-    let mut table =
-        report::Table::new(&["row", "setting", "config", "metric", ">predicted", ">error"]);
+    let mut table = report::Table::new(&[
+        "row",
+        "setting",
+        "config",
+        "metric",
+        ">predicted",
+        ">error",
+        "bound",
+    ]);
     for compared in &comparison.rows {
         let row = &compared.row;
         let (value, error) = match (compared.prediction(), compared.error()) {
@@ -292,6 +300,7 @@ fn table(comparison: &Comparison) -> String {
             row.metric.clone(),
             value,
             error,
+            report::verdict(compared),
         ];
         table.row(cells);
     }
@@ -357,5 +366,53 @@ fn shipped_fits_explain_their_rows() {
             .profiles(stock())
             .unwrap_or_else(|faults| panic!("{faults}"));
         assert!(!written.is_empty(), "{name}");
+    }
+}
+
+/// What nobody measured of engines at work together is carried as an interval, and stated as no loss.
+#[test]
+fn what_is_assumed_of_co_running_has_an_interval() {
+    let library = Folder::new(root().join("profiles"));
+    for soc in ["m4max", "qcs6490", "rk3588"] {
+        let file = library.soc(soc).unwrap();
+        let numbers = check_soc(&file.name, &file.text).unwrap();
+        let shared = ["weight", "port_gbps", "bandwidth_gbps"];
+        let assumed = numbers.iter().filter(|number| {
+            let last = number.path.rsplit('.').next().unwrap();
+            let of_sharing = number.path.starts_with("contention.") || shared.contains(&last);
+            of_sharing && number.kind == OriginKind::Assumed
+        });
+        for number in assumed {
+            assert!(number.interval.is_some(), "{soc}: {}", number.path);
+        }
+    }
+    for model in [
+        "onevision-7b-int4",
+        "onevision-0.5b-int4",
+        "fastvlm-0.5b-int4",
+    ] {
+        let file = library.costs("rk3588", model).unwrap();
+        let numbers = check_costs(&file.name, &file.text).unwrap();
+        let lossy = numbers.iter().filter(|number| {
+            number.path.contains(".corun.")
+                && number.kind == OriginKind::Assumed
+                && number.origin.starts_with("beside_")
+        });
+        let mut engines = Vec::new();
+        for number in lossy {
+            let alone = number.path.replace(".corun.", ".stages.");
+            let alone = numbers.iter().find(|other| other.path == alone).unwrap();
+            let (low, high) = number.interval.unwrap();
+            assert_eq!(
+                (number.value, low),
+                (alone.value, alone.value),
+                "{}",
+                number.path
+            );
+            assert!(high > 1.2 * low, "{}", number.path);
+            engines.push(number.path.split('.').nth(1).unwrap().to_owned());
+        }
+        engines.dedup();
+        assert_eq!(engines, ["cpu", "gpu"], "{model}");
     }
 }

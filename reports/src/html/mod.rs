@@ -5,6 +5,7 @@
 
 mod answer;
 mod data;
+mod document;
 mod origins;
 mod plots;
 mod read;
@@ -15,6 +16,7 @@ mod tests;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use data::expected_samples;
+pub use document::document;
 pub use read::{Folder, ReadError};
 
 use crate::plot::DrawError;

@@ -15,7 +15,7 @@ pub(super) struct Plots {
 }
 
 /// A plot with its text instead of its picture for those who cannot see it.
-fn figure(plot: &impl Plot) -> Result<Markup, DrawError> {
+pub(super) fn figure(plot: &impl Plot) -> Result<Markup, DrawError> {
     let picture = svg(plot)?;
     let says = plot.describe();
     Ok(html! {

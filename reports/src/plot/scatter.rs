@@ -106,7 +106,7 @@ impl Plot for Scatter {
         let (plane, _) = root.split_vertically(HEIGHT);
         let title = draw::fit(&self.title, TITLE, WIDTH - 40);
         draw::text(&plane, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
-        let axis = || (low..high).log_scale();
+        let axis = || (low..high).log_scale().with_key_points(ticks(low, high));
         let mut chart = ChartBuilder::on(&plane)
             .margin(12)
             .margin_top(40)
@@ -118,8 +118,6 @@ impl Plot for Scatter {
             .configure_mesh()
             .x_desc(format!("measured {}", self.what))
             .y_desc(format!("predicted {}", self.what))
-            .x_labels(6)
-            .y_labels(6)
             .x_label_formatter(&|x| draw::tick_label(*x))
             .y_label_formatter(&|y| draw::tick_label(*y))
             .label_style((FONT, LABEL))
@@ -160,5 +158,31 @@ impl Plot for Scatter {
                 root.draw(&TriangleMarker::new(middle, 7, style))
             }
         })
+    }
+}
+
+/// Round values of a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers alone where those
+/// would be many.
+fn ticks(low: f64, high: f64) -> Vec<f64> {
+    let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let of = |factors: &'static [f64]| -> Vec<f64> {
+        let all = powers
+            .clone()
+            .flat_map(|power| factors.iter().map(move |factor| factor * 10f64.powi(power)));
+        all.filter(|tick| (low..=high).contains(tick)).collect()
+    };
+    let fine = of(&[1.0, 2.0, 5.0]);
+    if fine.len() <= 9 { fine } else { of(&[1.0]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logarithmic_axis_has_several_round_ticks() {
+        assert_eq!(ticks(1.4, 90.0), [2.0, 5.0, 10.0, 20.0, 50.0]);
+        assert_eq!(ticks(0.9e-3, 2e6).len(), 10);
+        assert_eq!(ticks(0.1, 10.0).len(), 7);
     }
 }

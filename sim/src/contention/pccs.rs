@@ -1,4 +1,5 @@
-//! Processor-centric contention curves (PCCS: Xu et al., MICRO 2021).
+//! Processor-centric contention curves (PCCS: Xu et al., MICRO 2021), after descriptions of them and
+//! published constants of one SoC; `docs/contention.md` says where they may differ from the paper.
 //!
 //! Each engine has one curve, measured with an adjustable streaming load beside it: the relative
 //! speed (1 ÷ slowdown) of a stage with own demand x while all others together demand y, both in

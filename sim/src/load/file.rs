@@ -121,15 +121,33 @@ impl Ledger {
         } else {
             provenance::resolve(&root, &findings.numbers, &mut self.faults)
         };
+        let raw = self.raw(&document, fits)?;
+        Some(File {
+            document: Arc::new(document),
+            raw,
+            provenance,
+        })
+    }
+
+    /// Reads a parsed file of any shape into its raw type.
+    pub(super) fn fit<T: DeserializeOwned>(
+        &mut self,
+        document: &Document,
+        shape: &Shape,
+    ) -> Option<T> {
+        let findings = schema_check::check(&document.root(), shape);
+        let fits = findings.faults.is_empty();
+        self.faults.extend(findings.faults);
+        self.raw(document, fits)
+    }
+
+    /// The raw type of a file, if it `fits` its shape.
+    fn raw<T: DeserializeOwned>(&mut self, document: &Document, fits: bool) -> Option<T> {
         match toml::from_str(&document.text) {
-            Ok(raw) if fits => Some(File {
-                document: Arc::new(document),
-                raw,
-                provenance,
-            }),
+            Ok(raw) if fits => Some(raw),
             // What the shape lets through, the raw type should too; if it does not, say so all the same.
             Err(error) if fits => {
-                let mut fault = root.fault(
+                let mut fault = document.root().fault(
                     format!("cannot be read: {}", error.message().replace('\n', ", ")),
                     "here",
                 );

@@ -40,7 +40,9 @@ use file::Ledger;
 pub use inputs::{Files, Inputs, Library, Source};
 pub use numbers::Numbers;
 pub use policy::parse_policy;
-pub use schema::schema;
+pub use schema::{schema, schema_of};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
 use crate::diag::Faults;
 use crate::spec::costs::CostsFile;
@@ -116,6 +118,21 @@ pub fn check_costs(name: &str, text: &str) -> Result<Vec<Provenance>, Faults> {
         costs::lower(file, None, &mut ledger.faults);
     }
     finish(file.map(|file| file.provenance), ledger)
+}
+
+/// Reads a file of another crate's type, checked as files of this crate are: every fault of its form at
+/// once, each with its place and what would be right.
+///
+/// # Panics
+///
+/// If the type's schema has a form that [`Kind`]'s types do not need.
+pub fn read_as<T: JsonSchema + DeserializeOwned>(name: &str, text: &str) -> Result<T, Faults> {
+    let mut ledger = Ledger::default();
+    let shape = shape::Shape::of_type::<T>();
+    let raw = ledger
+        .parse(name, text)
+        .and_then(|document| ledger.fit(&document, &shape));
+    raw.ok_or_else(|| ledger.into_faults())
 }
 
 fn finish(list: Option<Vec<Provenance>>, ledger: Ledger) -> Result<Vec<Provenance>, Faults> {

@@ -19,6 +19,13 @@ pub fn schema(kind: Kind) -> String {
     text
 }
 
+/// The JSON Schema (draft 7) of another crate's file type, as text.
+pub fn schema_of<T: JsonSchema>(title: &str) -> String {
+    let mut text = format!("{:#}", generate::<T>(title));
+    text.push('\n');
+    text
+}
+
 /// The JSON Schema of a kind of file.
 pub(super) fn value(kind: Kind) -> Value {
     match kind {
@@ -29,7 +36,8 @@ pub(super) fn value(kind: Kind) -> Value {
     }
 }
 
-fn generate<T: JsonSchema>(title: &str) -> Value {
+/// The JSON Schema of a type.
+pub(super) fn generate<T: JsonSchema>(title: &str) -> Value {
     let mut schema = SchemaSettings::draft07()
         .with_transform(RecursiveTransform(without_null))
         .with_transform(RecursiveTransform(bounded_integers))

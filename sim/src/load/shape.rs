@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
 use super::{Kind, schema};
@@ -80,6 +81,12 @@ impl Shape {
             let root = schema::value(kind);
             Self::from_schema(&root, &root)
         })
+    }
+
+    /// The shape of another type of file.
+    pub(super) fn of_type<T: JsonSchema>() -> Self {
+        let root = schema::generate::<T>("");
+        Self::from_schema(&root, &root)
     }
 
     /// # Panics

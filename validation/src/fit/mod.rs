@@ -16,5 +16,5 @@ mod write;
 pub use identify::Direction;
 pub use problem::fit;
 pub use result::{Fit, FittedRow, HeldOut, Identified, Parameter};
-pub use spec::{Filter, Free, Scale, Spec, Target, read_spec};
+pub use spec::{Filter, Free, Scale, Spec, Target, fit_schema, read_spec};
 pub use write::Written;

@@ -133,7 +133,11 @@ impl<'p> Problem<'p> {
         };
         problem.places = problem.locate(stock)?;
         for target in spec.free.iter().flat_map(|free| &free.sets) {
-            if let Some(Source { name, text }) = profile(stock, &spec.name, &target.profile)
+            let read = |file: &str| {
+                let mut places = problem.places.iter().flatten();
+                places.any(|place| plain(&place.number.file) == file)
+            };
+            if let Some(Source { name, text }) = problem.profile(stock, &target.profile, read)
                 && !problem.texts.iter().any(|(known, _)| *known == name)
             {
                 problem.texts.push((name, text));
@@ -193,7 +197,8 @@ impl<'p> Problem<'p> {
         target: &Target,
         numbers: &BTreeMap<(String, String), Provenance>,
     ) -> Result<Place, Diagnostic> {
-        let file = profile(stock, &self.spec.name, &target.profile);
+        let read = |file: &str| numbers.keys().any(|(known, _)| known == file);
+        let file = self.profile(stock, &target.profile, read);
         let file = file.map(|file| plain(&file.name));
         let of_file = |number: &&(String, String)| Some(&number.0) == file.as_ref();
         if !numbers.keys().any(|number| of_file(&number)) {
@@ -232,6 +237,16 @@ impl<'p> Problem<'p> {
             times: target.times,
             measured_tokens: target.measured_tokens,
         })
+    }
+
+    /// The profile that the specification calls `key`: the one beside it if the rows' scenarios `read`
+    /// that, else the one that they do, as when they are built in.
+    fn profile(&self, stock: &dyn Stock, key: &str, read: impl Fn(&str) -> bool) -> Option<Source> {
+        let scenarios = self.rows.iter().flat_map(|row| &row.configurations);
+        let scenarios = scenarios.filter_map(|play| self.bench.name(&play.scenario));
+        let near = std::iter::once(self.spec.name.clone()).chain(scenarios);
+        let mut found = near.filter_map(|path| profile(stock, &path, key));
+        found.find(|source| read(&plain(&source.name)))
     }
 
     fn fault(&self, at: &Range<usize>, message: String, label: &str, help: &str) -> Diagnostic {
@@ -367,19 +382,19 @@ pub(super) fn chosen<'f>(spec: &Spec, file: &'f Measurements, role: Role) -> Vec
         .collect()
 }
 
-/// A profile by its key, or by its path relative to the specification.
-fn profile(stock: &dyn Stock, spec: &str, key: &str) -> Option<Source> {
+/// A profile by its key as the file at `near` finds it, or by its path relative to that file.
+fn profile(stock: &dyn Stock, near: &str, key: &str) -> Option<Source> {
     if std::path::Path::new(key)
         .extension()
         .is_some_and(|extension| extension == "toml")
     {
-        let folder = std::path::Path::new(spec).parent();
+        let folder = std::path::Path::new(near).parent();
         let path = folder.map_or_else(|| key.into(), |folder| folder.join(key));
         let name = plain(&path.to_string_lossy());
         let text = stock.files().read(&name).ok()?;
         return Some(Source { name, text });
     }
-    let library = stock.library(spec);
+    let library = stock.library(near);
     match key.split_once('/')? {
         ("models", model) => library.model(model),
         (soc, "soc") => library.soc(soc),

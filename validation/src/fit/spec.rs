@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use sim::diag::{Diagnostic, Faults};
 use toml::Spanned;
@@ -37,7 +38,7 @@ pub struct Spec {
 }
 
 /// Which rows of the measurements a fit takes.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
     /// Table, figure or series.
@@ -74,7 +75,7 @@ pub struct Free {
 }
 
 /// Scale of a search.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// Even in the number.
@@ -99,52 +100,84 @@ pub struct Target {
     pub(super) path_at: Range<usize>,
 }
 
-#[derive(Deserialize)]
+/// A fit: what is free, and which measured rows it is to explain.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawSpec {
+    /// What it is for.
     title: String,
+    /// Error of rows that state no `sd`, as a part of their values.
+    #[schemars(with = "Option<f64>")]
     relative_error: Option<Spanned<f64>>,
+    /// Starting points: the profile's own, then others within the bounds.
+    #[schemars(with = "Option<u32>")]
     starts: Option<Spanned<u32>>,
+    /// Seed of the starting points.
     #[serde(default)]
     seed: u64,
+    /// Rows to explain; those that any of these filters takes.
+    #[schemars(with = "Vec<Filter>")]
     rows: Vec<Spanned<Filter>>,
+    /// What is free.
     parameters: Vec<RawFree>,
 }
 
-#[derive(Deserialize)]
+/// A free number.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawFree {
+    /// Name for people.
+    #[schemars(with = "String")]
     name: Spanned<String>,
+    /// The least that it could possibly be.
+    #[schemars(with = "f64")]
     low: Spanned<f64>,
+    /// The most that it could possibly be.
+    #[schemars(with = "f64")]
     high: Spanned<f64>,
+    /// Scale on which it is searched.
     #[serde(default)]
     scale: Scale,
+    /// Why these bounds.
     note: Option<String>,
+    /// Where it stands.
     sets: Vec<RawTarget>,
 }
 
-#[derive(Deserialize)]
+/// Places of a number in one profile.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawTarget {
+    /// Profile: `SOC/soc`, `models/MODEL` or `SOC/MODEL`, or a path that ends in it and `.toml`.
+    #[schemars(with = "String")]
     profile: Spanned<String>,
+    /// Dotted paths in it.
+    #[schemars(with = "Vec<String>")]
     paths: Vec<Spanned<String>>,
+    /// What the parameter is multiplied by there.
+    #[schemars(with = "Option<f64>")]
     times: Option<Spanned<f64>>,
+    /// Least and largest size that the rows measured, tokens.
+    #[schemars(with = "Option<[u32; 2]>")]
     measured_tokens: Option<Spanned<[u32; 2]>>,
+}
+
+/// The JSON Schema of a fit, as text.
+pub fn fit_schema() -> String {
+    sim::load::schema_of::<RawSpec>("crossinfer fit")
 }
 
 /// Reads and checks a fit, called `name`.
 pub fn read_spec(name: &str, text: &str) -> Result<Spec, Faults> {
-    let fail = |list| Faults {
-        list,
-        sources: vec![(name.to_owned(), text.to_owned())],
-    };
-    let raw: RawSpec =
-        toml::from_str(text).map_err(|error| fail(vec![crate::toml_fault(name, text, &error)]))?;
+    let raw: RawSpec = sim::load::read_as(name, text)?;
     let mut faults = Vec::new();
     check(name, &raw, &mut faults);
     if !faults.is_empty() {
         faults.sort_by_key(|fault| fault.span.start);
-        return Err(fail(faults));
+        return Err(Faults {
+            list: faults,
+            sources: vec![(name.to_owned(), text.to_owned())],
+        });
     }
     let rows_at = raw.rows.first().map(Spanned::span).unwrap_or_default();
     Ok(Spec {

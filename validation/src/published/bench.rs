@@ -101,6 +101,11 @@ impl<'s> Bench<'s> {
         Ok(inputs)
     }
 
+    /// Name of a scenario's file, if it is there.
+    pub(crate) fn name(&self, scenario: &Scenario) -> Option<String> {
+        self.source(scenario).ok().map(|source| source.name)
+    }
+
     /// A scenario that is not there is a fault without a source and without bytes.
     fn source(&self, scenario: &Scenario) -> Result<Source, Faults> {
         let absent = |message: String, label: &str| Faults {

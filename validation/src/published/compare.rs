@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use sim::diag::Faults;
 
+use super::bounds::Bound;
 use super::lab::{Lab, Predicted, Prediction, quantile};
 use super::rows::{Measurements, Role, Row};
 
@@ -86,6 +87,13 @@ impl Compared {
         error.is_finite().then_some(error)
     }
 
+    /// How far off the prediction may be, and whether it is within that; `None` for a row without a
+    /// bound or without a prediction.
+    pub fn bound(&self) -> Option<(Bound, bool)> {
+        let bound = Bound::of(&self.row)?;
+        Some((bound, bound.met(&self.row, self.prediction()?.value)))
+    }
+
     /// Whether the measured value lies within the prediction's interval, if there is one; or would,
     /// were it two standard deviations nearer.
     pub fn inside(&self) -> Option<bool> {
@@ -152,11 +160,21 @@ impl Comparison {
             .collect()
     }
 
-    /// The outcomes whose error is larger than `most`, in per cent or points, or has no size.
-    pub fn beyond(&self, most: f64) -> Vec<&Compared> {
-        let outcomes = self.predicted(Role::Outcome);
-        let beyond = outcomes.filter(|row| row.error().is_none_or(|e| e.abs() > most));
-        beyond.collect()
+    /// The outcomes whose error is larger than `most`, in per cent or points, or larger than the file
+    /// itself allows them, or has no size.
+    pub fn beyond(&self, most: Option<f64>) -> Vec<&Compared> {
+        let beyond = |row: &&Compared| {
+            let bounds = [most, row.row.max_error].into_iter().flatten();
+            let least = bounds.reduce(f64::min);
+            least.is_some_and(|most| row.error().is_none_or(|error| error.abs() > most))
+        };
+        self.predicted(Role::Outcome).filter(beyond).collect()
+    }
+
+    /// The rows that have a bound, each with whether it is met.
+    pub fn bounds(&self) -> impl Iterator<Item = (&Compared, Bound, bool)> {
+        let rows = self.rows.iter();
+        rows.filter_map(|row| row.bound().map(|(bound, met)| (row, bound, met)))
     }
 
     /// The same as JSON; `docs/validate.md` describes it.
@@ -208,6 +226,11 @@ impl Compared {
                 document["error"] = json!(self.error());
                 document["error_in"] = json!(if self.in_points() { "points" } else { "%" });
                 document["inside"] = json!(self.inside());
+                document["failed_draws"] = json!(prediction.failed);
+                if let Some((bound, met)) = self.bound() {
+                    document["bound"] = json!(bound);
+                    document["bound"]["met"] = json!(met);
+                }
             }
         }
         document

@@ -155,20 +155,25 @@ const NOT_COVERED: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
+/// Whether a row is of a table or figure, and holds all these words.
+pub(super) fn holds(row: &Row, id: &str, words: &[&str]) -> bool {
+    let parts = [&row.model, &row.setting, &row.config, &row.metric];
+    row.id == id
+        && words
+            .iter()
+            .all(|word| parts.iter().any(|part| part.contains(word)))
+}
+
 /// The experiment that predicts a row, or why none does.
 pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
-    let holds = |id: &str, words: &[&str]| {
-        let parts = [&row.model, &row.setting, &row.config, &row.metric];
-        row.id == id
-            && words
-                .iter()
-                .all(|word| parts.iter().any(|part| part.contains(word)))
-    };
-    if let Some((.., why)) = NOT_COVERED.iter().find(|(id, words, _)| holds(id, words)) {
+    if let Some((.., why)) = NOT_COVERED
+        .iter()
+        .find(|(id, words, _)| holds(row, id, words))
+    {
         return Err((*why).to_owned());
     }
     let found = EXPERIMENTS.iter().find(|experiment| {
-        experiment.config == row.config && holds(experiment.id, experiment.about)
+        experiment.config == row.config && holds(row, experiment.id, experiment.about)
     });
     let found = found.ok_or_else(|| {
         if EXPERIMENTS.iter().any(|known| known.id == row.id) {

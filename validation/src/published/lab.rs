@@ -21,10 +21,15 @@ use crate::folder::Stock;
 /// How intervals are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draws {
-    /// How many; 0: no intervals.
+    /// How many; below [`Draws::LEAST`]: no intervals.
     pub count: u32,
     /// Seed of their order.
     pub seed: u64,
+}
+
+impl Draws {
+    /// Draws that an interval needs: among fewer, none lies beyond the 5th percentile.
+    pub const LEAST: u32 = 20;
 }
 
 impl Default for Draws {
@@ -47,9 +52,11 @@ pub enum Predicted {
 pub struct Prediction {
     /// Mean over the replications, in the row's unit.
     pub value: f64,
-    /// Where the value lies when the numbers that it rests on vary within theirs; absent if no draws
-    /// were asked for, or if nothing that varies changes it.
+    /// Where the value lies when the numbers that it rests on vary within theirs; absent if fewer than
+    /// [`Draws::LEAST`] draws were asked for or could be played, or if nothing that varies changes it.
     pub interval: Option<Interval>,
+    /// Why draws could not be played, the commonest reason first.
+    pub failed: Vec<Failed>,
     /// Replications behind the value.
     pub replications: u32,
     /// Numbers that have an interval.
@@ -71,6 +78,15 @@ pub struct Interval {
     pub failed: u32,
 }
 
+/// Draws that could not be played, for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failed {
+    /// How many.
+    pub draws: u32,
+    /// The reason, as the first of them gave it.
+    pub why: String,
+}
+
 /// Where the numbers of a prediction came from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Basis {
@@ -86,7 +102,7 @@ pub struct Lab<'s> {
     bench: Bench<'s>,
     draws: Draws,
     played: BTreeMap<Configuration, Rc<Played>>,
-    drawn: BTreeMap<Configuration, Vec<Option<Rc<Played>>>>,
+    drawn: BTreeMap<Configuration, Vec<Result<Rc<Played>, String>>>,
 }
 
 impl std::fmt::Debug for Lab<'_> {
@@ -153,11 +169,15 @@ impl<'s> Lab<'s> {
         let replications = replications.max().unwrap_or(0);
         let uncertain = numbers(&played).len();
         let varies = uncertain > 0 || replications > 1;
+        let (interval, failed) = if varies {
+            self.interval(row, &metric, factor, &configurations)
+        } else {
+            (None, Vec::new())
+        };
         Ok(Predicted::Value(Box::new(Prediction {
             value,
-            interval: varies
-                .then(|| self.interval(row, &metric, factor, &configurations))
-                .flatten(),
+            interval,
+            failed,
             replications,
             uncertain,
             basis: Basis::of(played.iter().map(|played| &played.world)),
@@ -184,39 +204,49 @@ impl<'s> Lab<'s> {
         Ok(played)
     }
 
-    /// The 5th to the 95th percentile of the draws.
+    /// The 5th to the 95th percentile of the draws, and why some of them could not be played.
     fn interval(
         &mut self,
         row: &Row,
         metric: &Metric,
         factor: f64,
         configurations: &[Configuration],
-    ) -> Option<Interval> {
+    ) -> (Option<Interval>, Vec<Failed>) {
+        if self.draws.count < Draws::LEAST {
+            return (None, Vec::new());
+        }
         for configuration in configurations {
             self.draw(configuration);
         }
         let mut values = Vec::with_capacity(self.draws.count as usize);
+        let mut failed: Vec<Failed> = Vec::new();
         for draw in 0..self.draws.count as usize {
             let played = configurations
                 .iter()
                 .map(|configuration| self.drawn[configuration][draw].clone());
-            if let Some(played) = played.collect::<Option<Vec<_>>>()
-                && let Ok(value) = mean(metric, row, &played)
-            {
-                values.push(value / factor);
+            let played: Result<Vec<_>, String> = played.collect();
+            let value = played.and_then(|played| {
+                mean(metric, row, &played)
+                    .map_err(|(Missing::Absent(why) | Missing::Wrong(why))| why)
+            });
+            match value {
+                Ok(value) => values.push(value / factor),
+                Err(why) => count(&mut failed, why),
             }
         }
+        failed.sort_by_key(|failed| std::cmp::Reverse(failed.draws));
         values.sort_by(f64::total_cmp);
         let draws = values.len() as u32;
         let (low, high) = (quantile(&values, 0.05), quantile(&values, 0.95));
         // What varies may not matter here: then there is nothing to say.
         let matters = (high - low).abs() > 1e-9 * high.abs().max(low.abs());
-        (draws >= 2 && matters).then_some(Interval {
+        let interval = (draws >= Draws::LEAST && matters).then_some(Interval {
             low,
             high,
             draws,
             failed: self.draws.count - draws,
-        })
+        });
+        (interval, failed)
     }
 
     /// Plays a configuration with every draw of its numbers, a replication each.
@@ -234,10 +264,28 @@ impl<'s> Lab<'s> {
         }
         let drawn = all.iter().zip(0..).map(|(numbers, draw)| {
             let mut session = self.bench.session(numbers).only(draw);
-            session.play(configuration).ok()
+            session.play(configuration).map_err(|faults| {
+                let first = faults.list.first();
+                first.map_or_else(
+                    || "its numbers contradict each other".to_owned(),
+                    |fault| format!("{} ({})", fault.message, fault.label),
+                )
+            })
         });
         let drawn = drawn.collect();
         self.drawn.insert(configuration.clone(), drawn);
+    }
+}
+
+/// Counts a failure; reasons that differ by numbers alone are one.
+fn count(failed: &mut Vec<Failed>, why: String) {
+    let words = |why: &str| -> String { why.chars().filter(|c| !c.is_ascii_digit()).collect() };
+    match failed
+        .iter_mut()
+        .find(|known| words(&known.why) == words(&why))
+    {
+        Some(known) => known.draws += 1,
+        None => failed.push(Failed { draws: 1, why }),
     }
 }
 

@@ -6,21 +6,25 @@
 //! numbers themselves are not part of this crate: the caller brings them.
 
 mod bench;
+mod bounds;
 mod compare;
 mod experiments;
 mod lab;
 mod metric;
 pub(crate) mod numbers;
 pub(crate) mod play;
+mod read;
 mod rows;
 mod unit;
 
 pub(crate) use bench::Bench;
 pub use bench::{Configuration, Scenario};
+pub use bounds::Bound;
 pub use compare::{Compared, Comparison, Errors, compare};
 pub use experiments::{EXPERIMENTS, Experiment, Play, experiment};
-pub use lab::{Basis, Draws, Interval, Lab, Predicted, Prediction};
+pub use lab::{Basis, Draws, Failed, Interval, Lab, Predicted, Prediction};
 pub use metric::{Metric, Missing};
 pub use play::Outcome;
-pub use rows::{Measurements, Own, OwnPlay, Role, Row, read_measurements};
+pub use read::{measurements_schema, read_measurements};
+pub use rows::{Measurements, Own, OwnPlay, Role, Row};
 pub use unit::Dimension;

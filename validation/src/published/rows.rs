@@ -1,15 +1,15 @@
-//! The file of measurements: rows, and which scenario plays them.
+//! Rows of measurements.
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use sim::diag::{Diagnostic, Faults};
-use toml::Spanned;
 
 use super::metric::Metric;
 
 /// What a row may be used for.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// A single-engine, serial or microbenchmark figure that profiles may be fitted to.
@@ -41,6 +41,8 @@ pub struct Row {
     pub sd: Option<f64>,
     /// What it may be used for.
     pub role: Role,
+    /// How far off a prediction may be, if the file says.
+    pub max_error: Option<f64>,
     /// What was read into it.
     pub note: Option<String>,
     /// Who measured it, if not whoever measured the whole file.
@@ -98,262 +100,6 @@ impl Measurements {
         Faults {
             list: vec![fault],
             sources: vec![(self.name.clone(), self.text.clone())],
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFile {
-    source: Option<String>,
-    #[serde(default)]
-    measurement: Vec<RawRow>,
-    #[serde(default)]
-    experiment: Vec<RawExperiment>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawRow {
-    id: String,
-    platform: String,
-    #[serde(default)]
-    model: String,
-    #[serde(default)]
-    setting: String,
-    config: String,
-    metric: Spanned<String>,
-    unit: Spanned<String>,
-    value: Spanned<f64>,
-    sd: Option<Spanned<f64>>,
-    role: Role,
-    note: Option<String>,
-    source: Option<String>,
-    scenario: Option<Spanned<String>>,
-    policy: Option<Spanned<String>>,
-    against: Option<RawAgainst>,
-}
-
-/// Which rows of the file a scenario plays.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawExperiment {
-    id: Spanned<String>,
-    config: Option<String>,
-    model: Option<String>,
-    setting: Option<String>,
-    scenario: Spanned<String>,
-    policy: Option<Spanned<String>>,
-    against: Option<RawAgainst>,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawAgainst {
-    scenario: Option<Spanned<String>>,
-    policy: Option<Spanned<String>>,
-}
-
-/// Reads and checks a file of measurements, called `name`.
-pub fn read_measurements(name: &str, text: &str) -> Result<Measurements, Faults> {
-    let fail = |list| Faults {
-        list,
-        sources: vec![(name.to_owned(), text.to_owned())],
-    };
-    let file: RawFile =
-        toml::from_str(text).map_err(|error| fail(vec![crate::toml_fault(name, text, &error)]))?;
-    let mut faults = Vec::new();
-    for experiment in &file.experiment {
-        if !file.measurement.iter().any(|row| experiment.plays(row)) {
-            faults.push(
-                Diagnostic::new(
-                    name,
-                    experiment.id.span(),
-                    "the experiment plays no row",
-                    "no row has this `id` and what else the experiment names",
-                )
-                .help("`id`, `config`, `model` and `setting` must be as the rows have them"),
-            );
-        }
-    }
-    let mut rows = Vec::with_capacity(file.measurement.len());
-    for row in file.measurement {
-        let own = own(name, &row, &file.experiment, &mut faults);
-        check(name, &row, own.is_some(), &mut faults);
-        rows.push(row.lower(own));
-    }
-    if !faults.is_empty() {
-        faults.sort_by_key(|fault| fault.span.start);
-        return Err(fail(faults));
-    }
-    Ok(Measurements {
-        name: name.to_owned(),
-        text: text.to_owned(),
-        source: file.source,
-        rows,
-    })
-}
-
-/// What the row, else an experiment of the file, says is to be played.
-fn own(
-    name: &str,
-    row: &RawRow,
-    experiments: &[RawExperiment],
-    faults: &mut Vec<Diagnostic>,
-) -> Option<Own> {
-    if let Some(scenario) = &row.scenario {
-        return Some(Own::of(scenario, row.policy.as_ref(), row.against.as_ref()));
-    }
-    let mut matching = experiments
-        .iter()
-        .filter(|experiment| experiment.plays(row));
-    let found = matching.next();
-    if let Some(second) = matching.next() {
-        faults.push(
-            Diagnostic::new(
-                name,
-                second.id.span(),
-                "two experiments play the same row",
-                "the second one",
-            )
-            .help("tell them apart by `config`, `model` or `setting`"),
-        );
-    }
-    let stray = row.policy.as_ref().map(Spanned::span);
-    let stray = stray.or(row.against.as_ref().and_then(RawAgainst::span));
-    if let Some(span) = stray {
-        faults.push(
-            Diagnostic::new(
-                name,
-                span,
-                "a row without a scenario",
-                "says nothing by itself",
-            )
-            .help("add `scenario = \"path.toml\"` to the row, or put this into its [[experiment]]"),
-        );
-    }
-    found.map(|found| {
-        let (policy, against) = (found.policy.as_ref(), found.against.as_ref());
-        Own::of(&found.scenario, policy, against)
-    })
-}
-
-/// The faults of a row by itself.
-fn check(name: &str, row: &RawRow, own: bool, faults: &mut Vec<Diagnostic>) {
-    let value = *row.value.get_ref();
-    if !value.is_finite() {
-        let fault = Diagnostic::new(name, row.value.span(), "`value` is no number", "here");
-        faults.push(fault.help("give the measured value, in the row's `unit`"));
-    }
-    if let Some(sd) = &row.sd
-        && !(sd.get_ref().is_finite() && *sd.get_ref() > 0.0)
-    {
-        let message = format!("`sd` is {}", sd.get_ref());
-        let fault = Diagnostic::new(name, sd.span(), message, "must be greater than 0");
-        faults.push(fault.help("leave it out where the spread is not known"));
-    }
-    if !own {
-        return;
-    }
-    let Some(metric) = Metric::published(row.metric.get_ref()) else {
-        faults.push(
-            Diagnostic::new(
-                name,
-                row.metric.span(),
-                format!("unknown metric `{}`", row.metric.get_ref()),
-                "not a metric",
-            )
-            .help(format!(
-                "there are {}; each also as _ratio, _speedup or _change against a second configuration",
-                Metric::names().join(", ")
-            )),
-        );
-        return;
-    };
-    if metric.dimension().factor(row.unit.get_ref()).is_none() {
-        let units: Vec<&str> = metric.dimension().units().collect();
-        faults.push(
-            Diagnostic::new(
-                name,
-                row.unit.span(),
-                format!(
-                    "`{}` is no unit of `{}`",
-                    row.unit.get_ref(),
-                    row.metric.get_ref()
-                ),
-                "not a unit of this metric",
-            )
-            .help(format!("there are {}", units.join(", "))),
-        );
-    }
-}
-
-impl RawExperiment {
-    fn plays(&self, row: &RawRow) -> bool {
-        let same = |wanted: &Option<String>, has: &String| {
-            wanted.as_ref().is_none_or(|wanted| wanted == has)
-        };
-        *self.id.get_ref() == row.id
-            && same(&self.config, &row.config)
-            && same(&self.model, &row.model)
-            && same(&self.setting, &row.setting)
-    }
-}
-
-impl RawAgainst {
-    fn span(&self) -> Option<Range<usize>> {
-        let part = self.scenario.as_ref().or(self.policy.as_ref());
-        part.map(Spanned::span)
-    }
-}
-
-impl Own {
-    fn of(
-        scenario: &Spanned<String>,
-        policy: Option<&Spanned<String>>,
-        against: Option<&RawAgainst>,
-    ) -> Self {
-        Self {
-            this: OwnPlay::of(scenario, policy),
-            against: against.map(|against| {
-                let scenario = against.scenario.as_ref().unwrap_or(scenario);
-                OwnPlay::of(scenario, against.policy.as_ref())
-            }),
-        }
-    }
-}
-
-impl OwnPlay {
-    fn of(scenario: &Spanned<String>, policy: Option<&Spanned<String>>) -> Self {
-        Self {
-            scenario: scenario.get_ref().clone(),
-            policy: policy.map(|policy| policy.get_ref().clone()),
-            scenario_at: scenario.span(),
-            policy_at: policy.map_or_else(|| scenario.span(), Spanned::span),
-        }
-    }
-}
-
-impl RawRow {
-    fn lower(self, own: Option<Own>) -> Row {
-        let at = Places {
-            metric: self.metric.span(),
-        };
-        Row {
-            id: self.id,
-            platform: self.platform,
-            model: self.model,
-            setting: self.setting,
-            config: self.config,
-            metric: self.metric.into_inner(),
-            unit: self.unit.into_inner(),
-            value: self.value.into_inner(),
-            sd: self.sd.map(Spanned::into_inner),
-            role: self.role,
-            note: self.note,
-            source: self.source,
-            own,
-            at,
         }
     }
 }

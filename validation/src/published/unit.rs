@@ -61,6 +61,30 @@ impl Dimension {
         }
     }
 
+    /// A name that files can have; none of changes.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Time => "time",
+            Self::Share => "share",
+            Self::RequestRate => "request-rate",
+            Self::TokenRate => "token-rate",
+            Self::Bandwidth => "bandwidth",
+            Self::Energy => "energy",
+            Self::Power => "power",
+            Self::Memory => "memory",
+            Self::Count => "count",
+            Self::Ratio => "ratio",
+            Self::Change => return None,
+        })
+    }
+
+    /// The simulator's own unit.
+    pub fn own_unit(self) -> &'static str {
+        let mut units = self.table().iter();
+        let own = units.find(|(_, factor)| *factor == 1.0);
+        own.map_or("", |(name, _)| name)
+    }
+
     /// How much of the simulator's own unit `unit` is; `None` if it measures something else.
     pub fn factor(self, unit: &str) -> Option<f64> {
         let mut units = self.table().iter();

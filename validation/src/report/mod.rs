@@ -5,15 +5,17 @@
 use std::fmt::Write as _;
 
 mod corun;
+mod figures;
 mod fit;
 mod oracles;
 mod published;
 mod table;
 
 pub use corun::corun;
+pub use figures::{Figure, Measured, figures};
 pub use fit::fit;
 pub use oracles::oracles;
-pub use published::published;
+pub use published::{published, verdict};
 pub use table::{Table, significant};
 
 /// A part of the report.

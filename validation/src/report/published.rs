@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Section, Table, significant};
-use crate::published::{Compared, Comparison, Errors, Interval, Role, Row};
+use crate::published::{Bound, Compared, Comparison, Errors, Interval, Role, Row};
 
 /// The sections: errors in short, outcomes, calibration rows, what is not covered, what was fitted.
 pub fn published(comparison: &Comparison) -> Vec<Section> {
@@ -44,7 +44,67 @@ fn summary(comparison: &Comparison) -> Section {
     );
     let text = "Errors are predicted less measured, in per cent of the measured value; of shares and of \
                 changes, which are per cent themselves, in points. The table holds their sizes.";
-    Section::new("Errors in short", &[who, text.to_owned(), table.markdown()])
+    let parts = [who, text.to_owned(), table.markdown(), bounds(comparison)];
+    Section::new("Errors in short", &parts)
+}
+
+/// Which bounds are met, and which are not.
+fn bounds(comparison: &Comparison) -> String {
+    let all = comparison.bounds().count();
+    if all == 0 {
+        return String::new();
+    }
+    let missed: Vec<String> = comparison
+        .bounds()
+        .filter(|(.., met)| !met)
+        .map(|(compared, bound, _)| {
+            let error = compared
+                .error()
+                .map(|error| error_text(&compared.row, error));
+            let error = error.unwrap_or_else(|| "0 was measured".to_owned());
+            let label = compared.row.label();
+            format!(
+                "- {label}: {error}, bound {}",
+                bound_text(bound, &compared.row)
+            )
+        })
+        .collect();
+    let met = all - missed.len();
+    let mut text = format!(
+        "Bounds on single errors: {met} of {all} met{}",
+        if missed.is_empty() {
+            "."
+        } else {
+            "; missed:\n\n"
+        }
+    );
+    text += &missed.join("\n");
+    text
+}
+
+fn bound_text(bound: Bound, row: &Row) -> String {
+    let most = plain(bound.most);
+    match (bound.of_what_remains, row.in_points()) {
+        (true, _) => format!("{most} % of what remains"),
+        (false, true) => format!("{most} pt"),
+        (false, false) => format!("{most} %"),
+    }
+}
+
+/// A row's bound with whether it is met; of a ratio or change that misses it, also the direction.
+pub fn verdict(compared: &Compared) -> String {
+    let Some((bound, met)) = compared.bound() else {
+        return String::new();
+    };
+    let predicted = compared.prediction().map(|prediction| prediction.value);
+    let direction = predicted.and_then(|value| compared.row.same_direction(value));
+    let says = match (met, direction) {
+        (true, _) => "met",
+        (false, None) => "MISSED",
+        (false, Some(true)) => "MISSED, direction right",
+        (false, Some(false)) => "MISSED, direction wrong",
+    };
+    format!("{}: {says}", bound_text(bound, &compared.row))
 }
 
 fn summary_row(platform: Option<&str>, name: &str, unit: &str, errors: &Errors) -> [String; 7] {
@@ -68,7 +128,12 @@ fn predictions(comparison: &Comparison, notes: &Notes<'_>) -> Section {
     let none = table.is_empty().then(|| "There are none.".to_owned());
     Section::new(
         "Predicted",
-        &[text.to_owned(), table.markdown(), none.unwrap_or_default()],
+        &[
+            text.to_owned(),
+            table.markdown(),
+            none.unwrap_or_default(),
+            failed(comparison, Role::Outcome),
+        ],
     )
 }
 
@@ -79,7 +144,33 @@ fn residuals(comparison: &Comparison, notes: &Notes<'_>) -> Section {
     let none = table.is_empty().then(|| "There are none.".to_owned());
     Section::new(
         "Residuals of calibration rows",
-        &[text.to_owned(), table.markdown(), none.unwrap_or_default()],
+        &[
+            text.to_owned(),
+            table.markdown(),
+            none.unwrap_or_default(),
+            failed(comparison, Role::Calibration),
+        ],
+    )
+}
+
+/// Why draws could not be played, with the rows that lack them.
+fn failed(comparison: &Comparison, role: Role) -> String {
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for compared in comparison.predicted(role) {
+        for failed in compared.prediction().into_iter().flat_map(|p| &p.failed) {
+            let draws = if failed.draws == 1 { "draw" } else { "draws" };
+            let says = format!("{} {draws}: {}", failed.draws, failed.why);
+            reasons.entry(says).or_default().push(compared.row.label());
+        }
+    }
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let list = reasons.iter();
+    let list = list.map(|(says, rows)| format!("- {says} ({})", rows.join("; ")));
+    format!(
+        "Draws that could not be played, so that intervals leave them out:\n\n{}",
+        list.collect::<Vec<_>>().join("\n")
     )
 }
 
@@ -95,6 +186,7 @@ fn rows_table(comparison: &Comparison, role: Role, notes: &Notes<'_>) -> Table {
         ">90 % interval",
         ">error",
         "",
+        "bound",
         "on",
     ]);
     for compared in comparison.predicted(role) {
@@ -128,6 +220,7 @@ fn rows_table(comparison: &Comparison, role: Role, notes: &Notes<'_>) -> Table {
                 .map(|error| error_text(row, error))
                 .unwrap_or_default(),
             inside.to_owned(),
+            verdict(compared),
             notes.letters(prediction.basis.calibrated.keys()),
         ]);
     }

@@ -115,6 +115,15 @@ impl Board {
         Self(files)
     }
 
+    /// The same board with one text replaced in a file.
+    pub(crate) fn with(mut self, path: &str, from: &str, to: &str) -> Self {
+        let text = &self.0[path];
+        assert!(text.contains(from), "{path} lacks {from}");
+        let text = text.replace(from, to);
+        self.0.insert(path.to_owned(), text);
+        self
+    }
+
     pub(crate) fn text(&self, path: &str) -> &str {
         &self.0[path]
     }

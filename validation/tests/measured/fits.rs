@@ -1,6 +1,8 @@
 //! Fits of a board whose true numbers are known.
 
+use sim::load::{Files, Kind, Library, Source};
 use validation::fit::{Fit, Identified, Parameter, Spec, fit, read_spec};
+use validation::folder::Stock;
 use validation::published::{Measurements, Role};
 use validation::report;
 
@@ -157,7 +159,7 @@ fn an_outcome_never_takes_part() {
     let measured = measure(&WANTED, 1.0);
     let values = measured.rows.iter().map(|row| match row.role {
         Role::Calibration => row.value,
-        Role::Outcome => 3.0 * row.value,
+        Role::Outcome => 0.3 * row.value,
     });
     let other = file(&WANTED, &values.collect::<Vec<_>>());
     let (fit, same) = (run(&four(), &measured), run(&four(), &other));
@@ -239,7 +241,7 @@ fn faults_of_a_fit_point_at_it() {
             "name = 'p'\nlow = 0\nhigh = 1\nsets = [{ profile = 'board/other', paths = ['x'] }]\n".to_owned(),
             "no scenario of the rows reads the profile `board/other`",
         ),
-        (format!("name = 'p'\nlow = 0\nhigh = 1\ncolour = 1\n{sets}"), "unknown field `colour`"),
+        (format!("name = 'p'\nlow = 0\nhigh = 1\ncolour = 1\n{sets}"), "f.toml:8:1: unknown key `colour` in `parameters[0]`: not a key here"),
     ] {
         let found = with(&text);
         assert!(found.contains(says), "{found}\nlacks {says}");
@@ -255,4 +257,78 @@ fn faults_of_a_fit_point_at_it() {
         outcome.contains("no calibration row to fit to"),
         "{outcome}"
     );
+}
+
+#[test]
+fn faults_of_a_fit_come_all_at_once() {
+    let text = "titel = 't'\n[[rows]]\nid = 3\n[[parameters]]\nname = 'p'\nlow = 'none'\nhigh = 1\nscale = 'cubic'\nsets = []\n";
+    let found = read_spec("f.toml", text).expect_err(text).to_string();
+    for says in [
+        "f.toml:1:1: unknown key `titel` in the file: not a key here (help: did you mean `title`?)",
+        "f.toml:3:6: `rows[0].id` is a whole number: expected a string",
+        "f.toml:6:7: `parameters[0].low` is a string: expected a number",
+        "f.toml:8:9: unknown value `cubic` of `parameters[0].scale`",
+    ] {
+        assert!(found.contains(says), "{found}\nlacks {says}");
+    }
+}
+
+/// The board, with another copy of its profiles beside the fit than the scenarios read, as when those
+/// are built in.
+struct Apart(Board);
+
+struct Beside(Board);
+
+impl Library for Beside {
+    fn soc(&self, key: &str) -> Option<Source> {
+        self.0.soc(key).map(moved)
+    }
+
+    fn model(&self, key: &str) -> Option<Source> {
+        self.0.model(key).map(moved)
+    }
+
+    fn costs(&self, soc_key: &str, model_key: &str) -> Option<Source> {
+        self.0.costs(soc_key, model_key).map(moved)
+    }
+
+    fn names(&self, kind: Kind) -> Vec<String> {
+        self.0.names(kind)
+    }
+}
+
+fn moved(source: Source) -> Source {
+    Source {
+        name: format!("/elsewhere/{}", source.name),
+        ..source
+    }
+}
+
+impl Stock for Apart {
+    fn published(&self, key: &str) -> Option<Source> {
+        self.0.published(key)
+    }
+
+    fn library(&self, path: &str) -> Box<dyn Library + '_> {
+        if path == "desk-fit.toml" {
+            Box::new(Beside(self.0.clone()))
+        } else {
+            self.0.library(path)
+        }
+    }
+
+    fn files(&self) -> &dyn Files {
+        self.0.files()
+    }
+}
+
+#[test]
+fn a_fit_sets_the_profiles_that_its_scenarios_read() {
+    let measured = measure(&WANTED, 1.0);
+    let apart = Apart(Board::new(GUESS));
+    let found =
+        fit(&apart, &spec(&four(), ""), &measured).unwrap_or_else(|faults| panic!("{faults}"));
+    assert_eq!(found.parameters, run(&four(), &measured).parameters);
+    let written = found.profiles(&apart).unwrap();
+    assert_eq!(written[0].file, "profiles/board/vlm.toml");
 }

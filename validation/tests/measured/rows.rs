@@ -41,8 +41,13 @@ fn the_error_table_is_what_it_was() {
         assert!(errors.worst < 1.2, "{errors:?}");
         assert!(errors.median <= errors.p90 && errors.p90 <= errors.worst);
     }
-    assert_eq!(comparison.beyond(1.0).len(), 1, "one is 1.05 per cent off");
-    assert!(comparison.beyond(1.2).is_empty());
+    assert_eq!(
+        comparison.beyond(Some(1.0)).len(),
+        1,
+        "one is 1.05 per cent off"
+    );
+    assert!(comparison.beyond(Some(1.2)).is_empty());
+    assert!(comparison.beyond(None).is_empty());
 }
 
 #[test]
@@ -153,11 +158,11 @@ fn faults_of_the_file_have_a_place_and_say_what_would_be_right() {
         ),
         (
             row("metric = 'throughput'\nunit = 'req/s'\ncolour = 1\n"),
-            "unknown field `colour`",
+            "m.toml:9:1: unknown key `colour` in `measurement[0]`: not a key here",
         ),
         (
             row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}")).replace("1.0", "nan"),
-            "m.toml:5:9: `value` is no number",
+            "m.toml:5:9: `measurement[0].value` is not a finite number: must be finite",
         ),
         (
             row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}"))
@@ -166,9 +171,47 @@ fn faults_of_the_file_have_a_place_and_say_what_would_be_right() {
         ),
         (
             "[[measurement]]\nid = 3\n".to_owned(),
-            "m.toml:2:6: invalid type",
+            "m.toml:2:6: `measurement[0].id` is a whole number: expected a string",
+        ),
+        (
+            row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}")).replace("1.0", "-3"),
+            "m.toml:5:9: `value` is -3 req/s: must be at least 0 (help: no `throughput` can be measured so",
+        ),
+        (
+            row(&format!("metric = 'cpu_busy'\nunit = '%'\n{own}")).replace("1.0", "130"),
+            "m.toml:5:9: `value` is 130 %: must be at most 100",
+        ),
+        (
+            row(&format!(
+                "metric = 'throughput_change'\nunit = '%'\n{own}against = {{}}\n"
+            ))
+            .replace("1.0", "-101"),
+            "m.toml:5:9: `value` is -101 %: must be at least -100",
+        ),
+        (
+            row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}"))
+                + &row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}"))
+                    .replace("1.0", "2.0"),
+            "m.toml:14:9: desk, own, throughput has two values: an earlier row has 1 req/s (help: give one row",
+        ),
+        (
+            row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}")).repeat(2),
+            "m.toml:11:6: desk, own, throughput stands here twice: the second time",
+        ),
+        (
+            row(&format!(
+                "metric = 'throughput'\nunit = 'req/s'\n{own}against = {{ policy = 'serial' }}\n"
+            )),
+            "m.toml:10:11: `throughput` is compared with nothing: has no effect (help: name the metric `throughput_ratio`",
+        ),
+        (
+            row(&format!(
+                "metric = 'throughput'\nunit = 'req/s'\nmax_error = -1\n{own}"
+            )),
+            "m.toml:9:13: `measurement[0].max_error` is -1: must be at least 0",
         ),
         ("what".to_owned(), "m.toml:1:"),
+        (String::new(), "m.toml:1:1: the file holds no measurement"),
     ] {
         let found = faults(&text);
         assert!(found.contains(says), "{found}\nlacks {says}");
@@ -189,4 +232,89 @@ fn an_interval_follows_what_is_uncertain() {
     let beside = interval(1).unwrap();
     assert_eq!((beside.draws, beside.failed), (DRAWS.count, 0));
     assert!(beside.high > 1.001 * beside.low, "{beside:?}");
+}
+
+#[test]
+fn faults_of_the_form_come_all_at_once() {
+    let text = "sourse = 'me'\n[[measurement]]\nid = 'desk'\nplatform = 'board'\nconfig = 'own'\nmetric = 'throughput'\n\
+                unit = 'req/s'\nvalue = '1'\nrole = 'result'\n[[experiment]]\nid = 'desk'\n";
+    let found = faults(text);
+    for says in [
+        "m.toml:1:1: unknown key `sourse`",
+        "did you mean `source`",
+        "m.toml:8:9: `measurement[0].value` is a string: expected a number",
+        "m.toml:9:8: unknown value `result` of `measurement[0].role`",
+        "m.toml:10:1: `experiment[0]` lacks `scenario`",
+    ] {
+        assert!(found.contains(says), "{found}\nlacks {says}");
+    }
+}
+
+#[test]
+fn a_row_says_itself_what_it_is_measured_against_beside_an_experiment() {
+    let metric = "metric = 'throughput_ratio'\nunit = 'x'\n";
+    let experiment =
+        "[[experiment]]\nid = 'desk'\nscenario = 'short.toml'\npolicy = 'state_aware'\n";
+    let beside = comparison(
+        &(row(&format!("{metric}against = {{ policy = 'single:cpu' }}\n"))
+            + experiment
+            + "against = { policy = 'state_aware' }\n"),
+    );
+    let alone = comparison(&row(&format!(
+        "{metric}scenario = 'short.toml'\npolicy = 'state_aware'\nagainst = {{ policy = 'single:cpu' }}\n"
+    )));
+    assert_eq!(beside.rows[0].predicted, alone.rows[0].predicted);
+    assert!(beside.rows[0].prediction().unwrap().value > 1.0);
+}
+
+#[test]
+fn a_row_of_a_user_has_the_bound_that_it_states() {
+    let text = |most: &str| {
+        row(&format!(
+            "metric = 'throughput'\nunit = 'req/s'\nmax_error = {most}\nscenario = 'short.toml'\npolicy = 'single:cpu'\n"
+        ))
+    };
+    for (most, met) in [("90", true), ("1", false)] {
+        let comparison = comparison(&text(most));
+        let (_, found) = comparison.rows[0].bound().unwrap();
+        assert_eq!(found, met, "{:?}", comparison.rows[0].error());
+        assert_eq!(comparison.beyond(None).is_empty(), met);
+        let report = report::document("Desk", &report::published(&comparison));
+        let says = if met {
+            "1 of 1 met"
+        } else {
+            "0 of 1 met; missed:"
+        };
+        assert!(report.contains(says), "{report}");
+    }
+}
+
+#[test]
+fn draws_that_cannot_be_played_say_why_and_too_few_make_no_interval() {
+    let board = |low: &str| {
+        let capacity = format!("capacity_bytes = {{ value = 16e9, low = {low}, high = 17e9 }}");
+        Board::new(TRUTH).with(
+            "profiles/board/soc.toml",
+            "capacity_bytes = 16e9",
+            &capacity,
+        )
+    };
+    let text = row("metric = 'throughput'\nunit = 'req/s'\nscenario = 'short.toml'\n");
+    let file = read_measurements("m.toml", &text).unwrap();
+    let of = |low: &str, count: u32| {
+        let board = board(low);
+        let comparison = compare(&mut Lab::new(&board, Draws { count, seed: 1 }), &file).unwrap();
+        comparison.rows[0].prediction().unwrap().clone()
+    };
+    // Some draws leave no room for the weights.
+    let some = of("0.5e9", 64);
+    let failed: u32 = some.failed.iter().map(|failed| failed.draws).sum();
+    let interval = some.interval.unwrap();
+    assert!(failed > 0 && failed == interval.failed, "{some:?}");
+    assert!(some.failed[0].why.contains("memory"), "{some:?}");
+    // What is left must still have a 5th percentile.
+    let few = of("0.5e9", Draws::LEAST);
+    assert!(few.interval.is_none() && !few.failed.is_empty(), "{few:?}");
+    assert!(of("15e9", Draws::LEAST).interval.is_some());
+    assert!(of("15e9", Draws::LEAST - 1).interval.is_none());
 }

@@ -1,0 +1,81 @@
+//! Results of validation as a document: printed, or written with its plots.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use reports::html;
+use reports::plot::{Plot, Point, Scatter, svg};
+use validation::report::{self, Figure, Section};
+
+use crate::failure::{Failure, say};
+
+/// Half-width of the band around equality.
+const BAND: f64 = 0.1;
+
+/// A document with its plots.
+#[derive(Debug, Default)]
+pub(crate) struct Document {
+    pub(crate) title: &'static str,
+    pub(crate) sections: Vec<Section>,
+    pub(crate) figures: Vec<Figure>,
+}
+
+impl Document {
+    /// The text, without plots.
+    pub(crate) fn text(&self) -> String {
+        report::document(self.title, &self.sections)
+    }
+
+    /// Writes it where the user wants it, if anywhere: as one page if that ends in `.html`, else as
+    /// Markdown with the plots in files beside it.
+    pub(crate) fn save(&self, path: Option<&Path>) -> Result<(), Failure> {
+        let Some(path) = path else { return Ok(()) };
+        let plots: Vec<Scatter> = self.figures.iter().map(scatter).collect();
+        let page = path
+            .extension()
+            .is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
+        if page {
+            let text = html::document(self.title, &self.text(), &plots);
+            return write(path, &text.map_err(Failure::internal)?);
+        }
+        let mut pictures = Vec::new();
+        for (figure, plot) in self.figures.iter().zip(&plots) {
+            let beside = beside(path, figure.name);
+            write(&beside, &svg(plot).map_err(Failure::internal)?)?;
+            say(&format!("wrote {}", beside.display()));
+            let name = beside.file_name().unwrap_or_default().to_string_lossy();
+            pictures.push(format!("![{}](<{name}>)", plot.describe()));
+        }
+        let mut text = self.text();
+        if !pictures.is_empty() {
+            _ = write!(text, "\n## Figures\n\n{}\n", pictures.join("\n\n"));
+        }
+        write(path, &text)
+    }
+}
+
+fn scatter(figure: &Figure) -> Scatter {
+    let points = figure.points.iter().map(|point| Point {
+        group: point.group.clone(),
+        measured: point.measured,
+        predicted: point.predicted,
+        interval: point.interval,
+    });
+    Scatter {
+        title: "Predicted against measured".to_owned(),
+        what: figure.what.clone(),
+        band: BAND,
+        points: points.collect(),
+    }
+}
+
+/// The file of a plot: `out.md` has its plot of times in `out-time.svg`.
+fn beside(path: &Path, name: &str) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{name}.svg"))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::write(path.display(), &error))
+}
