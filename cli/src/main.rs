@@ -9,6 +9,7 @@ mod devices;
 mod explain;
 mod failure;
 mod fit;
+mod generate;
 mod import;
 mod library;
 mod live;
@@ -62,6 +63,7 @@ enum Command {
     Explain(explain::Arguments),
     Fit(fit::Arguments),
     Devices(devices::Arguments),
+    Generate(generate::Arguments),
     Calibrate(calibrate::Arguments),
     Validate(validate::Arguments),
 }
@@ -100,6 +102,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Explain(arguments) => explain::main(arguments),
         Command::Fit(arguments) => fit::main(arguments),
         Command::Devices(arguments) => devices::main(arguments),
+        Command::Generate(arguments) => generate::main(arguments),
         Command::Calibrate(arguments) => calibrate::main(arguments),
         Command::Validate(arguments) => validate::main(arguments),
     }
