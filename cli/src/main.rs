@@ -10,6 +10,7 @@ mod document;
 mod explain;
 mod failure;
 mod fit;
+mod generate;
 mod import;
 mod library;
 mod live;
@@ -63,6 +64,7 @@ enum Command {
     Explain(explain::Arguments),
     Fit(fit::Arguments),
     Devices(devices::Arguments),
+    Generate(generate::Arguments),
     Calibrate(calibrate::Arguments),
     Validate(validate::Arguments),
 }
@@ -101,6 +103,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Explain(arguments) => explain::main(arguments),
         Command::Fit(arguments) => fit::main(arguments),
         Command::Devices(arguments) => devices::main(arguments),
+        Command::Generate(arguments) => generate::main(arguments),
         Command::Calibrate(arguments) => calibrate::main(arguments),
         Command::Validate(arguments) => validate::main(arguments),
     }

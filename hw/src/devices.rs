@@ -73,7 +73,17 @@ fn language(all: &mut Vec<Found>) {
         "language: llama.cpp",
         format!("{}; {}", llama::BINDINGS, llama::system_info().trim()),
     ));
-    for device in llama::devices() {
+    let found = llama::devices();
+    #[cfg(feature = "vulkan")]
+    if !found.iter().any(|device| device.kind == DeviceKind::Gpu) {
+        all.push(Found::no(
+            "  Vulkan",
+            "compiled in, but there is no device: install the GPU's driver with its Vulkan part and \
+             libvulkan1 (VK_DRIVER_FILES names a driver elsewhere); a driver in software is left out unless \
+             GGML_VK_VISIBLE_DEVICES=0 is set",
+        ));
+    }
+    for device in found {
         let what = format!("  device {}", device.name);
         let memory = device.memory_bytes as f64 / 1e9;
         let says = if memory > 0.0 {
@@ -112,6 +122,23 @@ fn vision(all: &mut Vec<Found>) {
             ),
         ),
         Err(error) => Found::no("vision: ONNX Runtime", error.to_string()),
+    });
+    #[cfg(feature = "qnn")]
+    qnn(all);
+}
+
+#[cfg(feature = "qnn")]
+fn qnn(all: &mut Vec<Found>) {
+    let what = "  QNN provider";
+    all.push(match crate::onnx::Qnn::default().plugin() {
+        Ok(plugin) => Found::yes(
+            what,
+            format!(
+                "`{}`, loaded when an engine's device is `qnn`",
+                plugin.display()
+            ),
+        ),
+        Err(error) => Found::no(what, error.to_string()),
     });
 }
 

@@ -15,6 +15,8 @@ mod clock;
 pub mod devices;
 pub mod engine;
 #[cfg(all(feature = "live-llama", feature = "live-ort"))]
+pub mod generate;
+#[cfg(all(feature = "live-llama", feature = "live-ort"))]
 pub mod live;
 #[cfg(feature = "live-llama")]
 pub mod llama;

@@ -348,6 +348,7 @@ impl KvStore for Store {
             version: items.len() as u32,
             after,
             state,
+            by: Vec::new(),
         })
     }
 }

@@ -1,12 +1,15 @@
 //! Vision towers through ONNX Runtime, whose library is loaded when the program runs.
 
+mod provider;
+
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use ort::environment::Environment;
 use ort::session::Session;
+use ort::session::builder::SessionBuilder;
 use ort::value::{TensorRef, ValueType};
+pub use provider::{Provider, QNN_FOLDER, Qnn};
 
 /// Version of the bindings.
 pub const BINDINGS: &str = "ort 2.0.0-rc.14";
@@ -41,13 +44,29 @@ pub enum OnnxError {
         /// What is not as expected.
         says: String,
     },
+    /// What was to compute it is not usable.
+    #[error("{provider} is not usable: {says}")]
+    Provider {
+        /// The execution provider.
+        provider: &'static str,
+        /// Why not, and what to do.
+        says: String,
+    },
     /// A run failed.
     #[error("the vision tower failed: {0}")]
     Run(String),
 }
 
 /// The environment; one a process.
-static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
+static ENVIRONMENT: Mutex<Option<Loaded>> = Mutex::new(None);
+
+#[derive(Debug)]
+struct Loaded {
+    environment: Environment,
+    /// Plugins are loaded once.
+    #[cfg(feature = "qnn")]
+    plugins: Vec<PathBuf>,
+}
 
 /// The library to load: `path`, else what `ORT_DYLIB_PATH` names, else the loader's.
 pub fn library(path: Option<&Path>) -> PathBuf {
@@ -67,7 +86,7 @@ pub fn library(path: Option<&Path>) -> PathBuf {
 
 fn with_environment<T>(
     path: Option<&Path>,
-    run: impl FnOnce(&Environment) -> Result<T, OnnxError>,
+    run: impl FnOnce(&mut Loaded) -> Result<T, OnnxError>,
 ) -> Result<T, OnnxError> {
     let mut slot = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
     if slot.is_none() {
@@ -76,10 +95,14 @@ fn with_environment<T>(
             says: format!("`{}`: {says}", library.display()),
         };
         let builder = ort::init_from(&library).map_err(|error| fail(error.to_string()))?;
-        *slot = Some(builder.build().map_err(|error| fail(error.to_string()))?);
+        *slot = Some(Loaded {
+            environment: builder.build().map_err(|error| fail(error.to_string()))?,
+            #[cfg(feature = "qnn")]
+            plugins: Vec::new(),
+        });
     }
-    match &*slot {
-        Some(environment) => run(environment),
+    match &mut *slot {
+        Some(loaded) => run(loaded),
         None => unreachable!("it was made above"),
     }
 }
@@ -87,6 +110,14 @@ fn with_environment<T>(
 /// Loads the library if it is not, and returns its build's description.
 pub fn probe(path: Option<&Path>) -> Result<String, OnnxError> {
     with_environment(path, |_| Ok(ort::info().to_owned()))
+}
+
+fn builder(environment: &Environment, threads: u32) -> ort::Result<SessionBuilder> {
+    Ok(Session::builder(environment)?
+        .with_intra_threads(threads.max(1) as usize)?
+        .with_inter_threads(1)?
+        // A spinning pool would take a core from another lane.
+        .with_intra_op_spinning(false)?)
 }
 
 /// A vision tower: an image in, numbers out.
@@ -98,12 +129,14 @@ pub struct Tower {
 }
 
 impl Tower {
-    /// Loads a tower that takes one image as `f32` in the order channel, row, column. Sizes that it leaves open are `default_side`.
+    /// Loads a tower that takes one image as `f32` in the order channel, row, column. Sizes that it leaves
+    /// open are `default_side`. All of it is computed by the provider: what that does not take fails here.
     pub fn load(
         path: &Path,
         library: Option<&Path>,
         threads: u32,
         default_side: u32,
+        by: &Provider,
     ) -> Result<Self, OnnxError> {
         let name = path.display().to_string();
         let fail = |says: String| OnnxError::Load {
@@ -111,16 +144,11 @@ impl Tower {
             says,
         };
         std::fs::File::open(path).map_err(|error| fail(error.to_string()))?;
-        let session = with_environment(library, |environment| {
-            let build = || -> ort::Result<Session> {
-                Session::builder(environment)?
-                    .with_intra_threads(threads.max(1) as usize)?
-                    .with_inter_threads(1)?
-                    // A spinning pool would take a core from another lane.
-                    .with_intra_op_spinning(false)?
-                    .commit_from_file(path)
-            };
-            build().map_err(|error| fail(error.to_string()))
+        let session = with_environment(library, |loaded| {
+            let says = |error: ort::Error| fail(error.to_string());
+            let plain = builder(&loaded.environment, threads).map_err(says)?;
+            let mut builder = by.apply(plain, loaded)?;
+            builder.commit_from_file(path).map_err(says)
         })?;
         let wrong = |says: String| OnnxError::Shape {
             path: name.clone(),

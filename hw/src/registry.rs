@@ -34,6 +34,8 @@ pub struct Exported {
     pub after: Option<u32>,
     /// The state, in a form that both sides know.
     pub state: Vec<u8>,
+    /// Processor that computed each version in it; empty from backends that do not keep account.
+    pub by: Vec<EngineId>,
 }
 
 /// By stream and frame.

@@ -7,16 +7,14 @@
 
 mod common;
 
-use common::{in_time_of, world_of_threads};
+use common::{Records, STREAMS_FEW, in_time_of, run_checked, world_of_threads};
 use hw::engine::{CancelToken, Done, Engine, EngineError, Notice, Order};
 use hw::live::{Live, LiveOptions, Models, SetupError};
-use hw::rig::{Options, Outcome, Rig};
-use sim::check::Check;
-use sim::dispatch::{Dispatcher, Effect, Effects, Input};
-use sim::drive::drive;
+use hw::rig::{Options, Rig};
+use sim::dispatch::{Effect, Input};
 use sim::spec::model::StageKind;
-use sim::time::{Duration, Instant};
-use sim::trace::{Record, Recorder, replay};
+use sim::time::Duration;
+use sim::trace::Record;
 use sim::world::{LaneId, World};
 
 /// What `hw/models/fetch` fetched. Not there: a failure, since a live test without a model tests nothing.
@@ -34,27 +32,6 @@ fn models() -> Models {
 const CPU: LaneId = LaneId(0);
 const GPU: LaneId = LaneId(1);
 
-/// Few and short, since a real engine takes as long as it takes.
-const STREAMS: &str = r#"
-[[streams]]
-name = "door"
-frames = { clock = { periodic = { rate_hz = 2 } }, count = 3 }
-[streams.queries]
-arrivals = { poisson = { rate_hz = 3 } }
-start_s = 0.3
-count = 4
-prompt_tokens = 6
-output_tokens = { uniform = { low = 1, high = 5 } }
-
-[[streams]]
-name = "yard"
-frames = { clock = { periodic = { rate_hz = 1 } }, start_s = 0.2, count = 2 }
-[streams.queries]
-arrivals = { closed_loop = { users = 1, think_s = 0.1 } }
-count = 3
-prompt_tokens = 4
-output_tokens = { uniform = { low = 2, high = 5 } }
-"#;
 const QUERIES: usize = 7;
 
 fn options() -> LiveOptions {
@@ -71,22 +48,6 @@ fn rig() -> Options {
         task_deadline: Duration::from_secs_f64(300.0),
         ..Options::default()
     }
-}
-
-type Records = Vec<(Instant, Record)>;
-
-/// Runs a world, and checks what must hold of every run.
-fn run(world: &World, engines: Vec<Box<dyn Engine>>, options: &Options) -> (Records, Outcome) {
-    let mut rig = Rig::start(world, engines, options).unwrap();
-    let mut sink = (Recorder::default(), Check::new(world));
-    let mut dispatcher = Dispatcher::new(world);
-    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink);
-    let outcome = rig.shutdown();
-    let (recorder, check) = sink;
-    assert_eq!(check.violations(), Vec::<String>::new());
-    let difference = replay(&mut Dispatcher::new(world), &recorder.records);
-    assert_eq!(difference, None, "a fresh scheduler does the same");
-    (recorder.records, outcome)
 }
 
 fn count(records: &Records, wanted: impl Fn(&Effect) -> bool) -> usize {
@@ -127,16 +88,16 @@ fn answers_equal_the_serial_reference_in_every_mode() {
     in_time_of(1200, || {
         let mut seen = [0; 4];
         for settings in VARIANTS {
-            let world = world_of_threads(settings, STREAMS);
+            let world = world_of_threads(settings, STREAMS_FEW);
             let live = Live::new(&world, models(), options()).unwrap();
-            let (records, mut outcome) = run(&world, live.engines(), &rig());
+            let (records, mut outcome) = run_checked(&world, live.engines(), &rig());
             assert_eq!(outcome.failures, [], "{settings}");
             assert_eq!(outcome.stuck, [], "{settings}");
             assert_eq!(outcome.answers.len(), QUERIES, "{settings}");
             for answer in &outcome.answers {
                 assert_eq!(answer.tokens.len(), answer.completion.output as usize);
             }
-            let differ = live.reference(CPU).check(&outcome).unwrap();
+            let differ = live.reference().check(&outcome).unwrap();
             assert_eq!(differ, [], "{settings}");
             seen[0] += started(&world, &records, StageKind::Import);
             seen[1] += started(&world, &records, StageKind::Reconstruct);
@@ -150,7 +111,7 @@ fn answers_equal_the_serial_reference_in_every_mode() {
                 let wrong = outcome.answers.last_mut().unwrap();
                 *wrong.tokens.last_mut().unwrap() ^= 1;
                 let index = wrong.completion.index;
-                let differ = live.reference(CPU).check(&outcome).unwrap();
+                let differ = live.reference().check(&outcome).unwrap();
                 assert_eq!(differ.len(), 1);
                 assert_eq!(differ[0].index, index);
             }
@@ -209,7 +170,7 @@ fn work_of_a_crashed_or_hung_engine_goes_to_the_other_and_is_right() {
     in_time_of(300, || {
         for (fault, nth) in [(Fault::Crash, 3), (Fault::Endless, 2)] {
             let settings = "policy.round_robin = {}";
-            let world = world_of_threads(settings, STREAMS);
+            let world = world_of_threads(settings, STREAMS_FEW);
             let live = Live::new(&world, models(), options()).unwrap();
             let deadline = if fault == Fault::Endless { 8.0 } else { 300.0 };
             let rig = Options {
@@ -217,7 +178,7 @@ fn work_of_a_crashed_or_hung_engine_goes_to_the_other_and_is_right() {
                 ..rig()
             };
             let engines = with_fault(&live, GPU, nth, fault);
-            let (records, outcome) = run(&world, engines, &rig);
+            let (records, outcome) = run_checked(&world, engines, &rig);
             assert_eq!(failed(&records), [GPU], "{fault:?}");
             let error = &outcome.failures[0].error;
             match fault {
@@ -228,7 +189,7 @@ fn work_of_a_crashed_or_hung_engine_goes_to_the_other_and_is_right() {
             }
             assert_eq!(outcome.stuck, [], "{fault:?}: it was interrupted");
             assert_eq!(outcome.answers.len(), QUERIES, "{fault:?}");
-            let differ = live.reference(CPU).check(&outcome).unwrap();
+            let differ = live.reference().check(&outcome).unwrap();
             assert_eq!(differ, [], "{fault:?}");
         }
     });
@@ -237,14 +198,14 @@ fn work_of_a_crashed_or_hung_engine_goes_to_the_other_and_is_right() {
 #[test]
 fn an_engine_without_memory_fails_and_nothing_hangs() {
     in_time_of(120, || {
-        let world = world_of_threads("policy.round_robin = {}", STREAMS);
+        let world = world_of_threads("policy.round_robin = {}", STREAMS_FEW);
         // Room for the system prompt and little more.
         let options = LiveOptions {
             context_tokens: 16,
             ..options()
         };
         let live = Live::new(&world, models(), options).unwrap();
-        let (records, outcome) = run(&world, live.engines(), &rig());
+        let (records, outcome) = run_checked(&world, live.engines(), &rig());
         assert!(!outcome.failures.is_empty());
         for failure in &outcome.failures {
             let error = &failure.error;
@@ -260,7 +221,7 @@ fn an_engine_without_memory_fails_and_nothing_hangs() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let world = world_of_threads("", STREAMS);
+    let world = world_of_threads("", STREAMS_FEW);
     let language = Models {
         language: "/no/such.gguf".into(),
         ..models()
@@ -276,7 +237,7 @@ fn what_is_missing_is_named() {
     };
     let error = Live::new(&world, blind, options()).unwrap_err();
     assert_eq!(error, SetupError::NoTower);
-    let sliding = world_of_threads("context.keep.window.frames = 2", STREAMS);
+    let sliding = world_of_threads("context.keep.window.frames = 2", STREAMS_FEW);
     let error = Live::new(&sliding, models(), options()).unwrap_err();
     assert_eq!(error, SetupError::Keep);
     let elsewhere = LiveOptions {

@@ -8,7 +8,7 @@ use std::path::Path;
 use hw::calibrate::profile::{Profile, Provenance, profile};
 use hw::calibrate::{Event, Measured, Measurer, Plan, journal};
 use hw::engine::EngineError;
-use hw::live::{Live, LiveOptions, Models, SetupError};
+use hw::live::{Live, LiveOptions, Mismatch, Models, Reference, SetupError};
 use hw::rig::{Options as RigOptions, Outcome, Rig, StartError};
 use indicatif::{ProgressBar, ProgressStyle};
 use sim::check::Check;
@@ -217,10 +217,13 @@ fn live(world: &World, setup: &Setup) -> Result<Live, Failure> {
         context_tokens: setup.context.unwrap_or(0),
         chunk: setup.chunk,
         devices: setup.device.iter().cloned().collect(),
+        frames: setup.frames.clone(),
     };
-    Live::new(world, models, options).map_err(|error: SetupError| {
-        Failure::usage(error.to_string(), "`crossinfer devices` lists what is here")
-    })
+    Live::new(world, models, options).map_err(setup)
+}
+
+fn setup(error: SetupError) -> Failure {
+    Failure::usage(error.to_string(), "`crossinfer devices` lists what is here")
 }
 
 fn engine(error: &EngineError) -> Failure {
@@ -327,15 +330,21 @@ pub(crate) fn validate(arguments: &validate_live::Arguments) -> Result<(), Failu
     let (mut live_stages, mut simulated_stages) = (StageTimes::new(world), StageTimes::new(world));
     let mut pairs = Vec::new();
     let mut late = Vec::new();
+    let mut loaded: Option<Live> = None;
     for run in 0..arguments.replications.get() {
         for world in &worlds {
             let policy = world.policy.to_string();
             say(&format!("live: replication {run}, {policy}"));
-            let engines = live(world, &arguments.setup)?;
+            // Models are loaded once.
+            let engines = match &loaded {
+                Some(earlier) => earlier.again(world).map_err(setup)?,
+                None => live(world, &arguments.setup)?,
+            };
             let (summary, outcome) = play(world, &engines, run, &mut live_stages)?;
             if run == 0 {
-                equal_reference(&engines, &outcome)?;
+                equal_reference(world, &engines, &outcome)?;
             }
+            loaded = Some(engines);
             late.push(outcome.ends.mean().as_secs_f64());
             late.push(outcome.arrivals.mean().as_secs_f64());
             let simulated = simulate(world, run, &mut simulated_stages);
@@ -418,22 +427,35 @@ fn play(
     Ok((metrics.summary(peak, &unmeasured), outcome))
 }
 
-fn equal_reference(live: &Live, outcome: &Outcome) -> Result<(), Failure> {
-    let lane = outcome.answers.first().map(|answer| answer.completion.lane);
-    let mut reference = live.reference(lane.unwrap_or(LaneId(0)));
-    let differ = reference.check(outcome).map_err(|error| engine(&error))?;
-    let Some(first) = differ.first() else {
-        return Ok(());
+/// Holds the answers against serial references, and says what differs.
+fn equal_reference(world: &World, live: &Live, outcome: &Outcome) -> Result<(), Failure> {
+    let tell = |reference: &mut Reference, name: &str| -> Result<(), Failure> {
+        let differ = reference.check(outcome).map_err(|error| engine(&error))?;
+        if let Some(text) = Mismatch::tell(&differ, outcome.answers.len()) {
+            say(&format!("{name}: {text}"));
+        }
+        Ok(())
     };
-    // Between backends that compute differently this is legitimate; it is said, never hidden.
-    say(&format!(
-        "warning: {} of {} answers differ from the serial reference; the first, query {} of stream {}, at token {}",
-        differ.len(),
-        outcome.answers.len(),
-        first.index,
-        first.stream.0,
-        first.at
-    ));
+    tell(
+        &mut live.reference(),
+        "warning: against the serial reference",
+    )?;
+    // Engines that compute differently differ here, and legitimately; it is said, never hidden.
+    let mut seen = Vec::new();
+    for answer in &outcome.answers {
+        let lane = &world.lanes[answer.completion.lane.0 as usize];
+        if !seen.contains(&lane.engine) {
+            seen.push(lane.engine);
+        }
+    }
+    if seen.len() > 1 {
+        for id in seen {
+            let lane = world.lanes.iter().position(|lane| lane.engine == id);
+            let lane = LaneId(lane.unwrap_or(0) as u8);
+            let name = format!("all on `{}`", world.engines[id.0 as usize].name);
+            tell(&mut live.reference_on(lane), &name)?;
+        }
+    }
     Ok(())
 }
 

@@ -32,10 +32,16 @@ pub(crate) struct Setup {
     #[arg(long, value_name = "TOKENS", default_value_t = 32)]
     pub(crate) chunk: u32,
 
-    /// Device of an engine, as `crossinfer devices` names it: `gpu=Vulkan0`; other
-    /// engines compute on the CPU.
+    /// Device of an engine, as `crossinfer devices` names it: `gpu=Vulkan0`; of one
+    /// that encodes frames also `npu=qnn:soc_model=93,htp_arch=68` or `ane=coreml`.
+    /// Other engines compute on the CPU.
     #[arg(long, value_name = "ENGINE=DEVICE", value_parser = device)]
     pub(crate) device: Vec<(String, String)>,
+
+    /// Folder of pictures (PNG, JPEG) that are the frames, in order of their names
+    /// [default: synthetic frames].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) frames: Option<PathBuf>,
 }
 
 fn device(text: &str) -> Result<(String, String), String> {

@@ -16,7 +16,7 @@ const EMBEDDING_RMS: f32 = 0.1;
 /// Numbers of the tower's output that enter each number of an embedding.
 const TAPS: u64 = 16;
 /// Mean and standard deviation of the channels that vision towers are trained on (`ImageNet`).
-const CHANNELS: [(f32, f32); 3] = [(0.485, 0.229), (0.456, 0.224), (0.406, 0.225)];
+pub(super) const CHANNELS: [(f32, f32); 3] = [(0.485, 0.229), (0.456, 0.224), (0.406, 0.225)];
 
 const SYSTEM: &str = "<|im_start|>system\nYou are a helpful assistant that watches a camera and answers \
     questions about what it has seen, briefly and truly.<|im_end|>\n";

@@ -6,13 +6,10 @@ use sim::spec::model::StageKind;
 use sim::world::StreamId;
 
 use super::store::{Piece, Store};
-use super::{Plan, Setup, content};
+use super::{Placed, Plan, Setup, content};
 use crate::affinity;
 use crate::engine::{CancelToken, Done, Engine, EngineError, Item, Notice, Order, Owner};
 use crate::onnx::Tower;
-
-/// Rows and columns of a frame, if the tower takes any.
-pub(super) const SIDE: u32 = 224;
 
 #[derive(Debug)]
 pub(super) struct LiveLane {
@@ -53,7 +50,7 @@ impl LiveLane {
         let tower = self.tower.as_mut().ok_or_else(|| {
             EngineError::Contract(format!("lane `{}` has no vision tower", self.plan.name))
         })?;
-        let image = content::image(stream, frame, tower.size());
+        let image = self.setup.frames.image(stream, frame, tower.size())?;
         let output = tower
             .encode(&image)
             .map_err(|error| EngineError::Backend(error.to_string()))?;
@@ -62,6 +59,8 @@ impl LiveLane {
         } else {
             output
         };
+        let kind = self.plan.tower();
+        self.setup.encoded.lock().insert((stream, frame), kind);
         self.setup
             .registry
             .put_embedding(stream, frame, embedding.into());
@@ -121,7 +120,7 @@ impl LiveLane {
             self.llama(held.cut(order.reads, end))?;
         }
         self.store.push(&slot, &piece, false, token)?;
-        slot.lock().complete();
+        slot.lock().complete(self.plan.engine);
         Ok(())
     }
 
@@ -139,12 +138,12 @@ impl LiveLane {
             let texts = &self.store.loaded()?.texts;
             let system = Piece::Tokens(texts.system(self.setup.system_tokens));
             self.store.push(&slot, &system, false, token)?;
-            slot.lock().complete();
+            slot.lock().complete(self.plan.engine);
         }
         for item in items.iter().skip(held.unwrap_or(0) as usize) {
             let piece = self.store.piece(stream, item)?;
             self.store.push(&slot, &piece, false, token)?;
-            slot.lock().complete();
+            slot.lock().complete(self.plan.engine);
         }
         Ok(())
     }
@@ -183,7 +182,18 @@ impl LiveLane {
         let first = next.ok_or_else(|| {
             EngineError::Contract("a prompt without tokens has no next token".into())
         })?;
-        slot.lock().last = Some(first);
+        {
+            let mut held = slot.lock();
+            held.last = Some(first);
+            if let Item::Query { index, .. } = order.item {
+                let placed = Placed {
+                    versions: held.computed_by(),
+                    answer: self.plan.engine,
+                };
+                let key = (order.task.stream, index);
+                self.setup.placed.lock().insert(key, placed);
+            }
+        }
         if let Piece::Tokens(prompt) = piece {
             self.say(order, prompt, true);
         }
@@ -226,19 +236,13 @@ impl LiveLane {
 impl Engine for LiveLane {
     fn enter(&mut self) -> Result<(), EngineError> {
         affinity::pin(&self.plan.cores)?;
-        if self.plan.vision
-            && let Some(path) = &self.setup.models.vision
-        {
-            let library = self.setup.models.onnx_runtime.as_deref();
-            let load = || {
-                let mut tower = Tower::load(path, library, self.plan.threads, SIDE)?;
-                let image = content::image(StreamId(0), 0, tower.size());
-                tower.encode(&image)?;
-                Ok(tower)
-            };
-            let loaded = load();
-            let error = |error: crate::onnx::OnnxError| EngineError::Backend(error.to_string());
-            self.tower = Some(loaded.map_err(error)?);
+        // A graph without `encode` needs no tower, whatever the costs list.
+        if self.plan.vision && self.setup.models.vision.is_some() {
+            let mut tower = self.setup.tower(&self.plan.tower())?;
+            let image = self.setup.frames.image(StreamId(0), 0, tower.size())?;
+            let warm = tower.encode(&image);
+            warm.map_err(|error| EngineError::Backend(error.to_string()))?;
+            self.tower = Some(tower);
         }
         if self.plan.language {
             self.store.enter(self.plan.threads)?;

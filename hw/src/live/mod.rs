@@ -6,6 +6,7 @@
 //! to the cores that the profile names, and use as many threads.
 
 mod content;
+mod frames;
 mod lane;
 mod reference;
 mod store;
@@ -20,8 +21,10 @@ use sim::spec::scenario::Keep;
 use sim::world::{EngineId, LaneId, StreamId, World};
 
 use crate::devices;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
+use crate::onnx::{Provider, Tower};
 use crate::registry::Registry;
+use frames::Frames;
 use lane::LiveLane;
 pub use reference::{Mismatch, Reference};
 use store::Store;
@@ -60,9 +63,11 @@ pub struct LiveOptions {
     /// Most tokens of one computation of a prefill. Between two of them another processor may copy the
     /// context out; a small one costs throughput.
     pub chunk: u32,
-    /// Device of a processor, by its name in the profile, in llama.cpp's words (`Vulkan0`); others compute
-    /// on the CPU.
+    /// Device of a processor, by its name in the profile: in llama.cpp's words (`Vulkan0`), or what
+    /// [`Provider`] reads (`qnn:htp_arch=68`). Others compute on the CPU.
     pub devices: BTreeMap<String, String>,
+    /// Folder of pictures that are the frames, in order of their names; `None`: synthetic frames.
+    pub frames: Option<PathBuf>,
 }
 
 impl Default for LiveOptions {
@@ -72,6 +77,7 @@ impl Default for LiveOptions {
             context_tokens: 0,
             chunk: 32,
             devices: BTreeMap::new(),
+            frames: None,
         }
     }
 }
@@ -92,10 +98,40 @@ pub enum SetupError {
     /// A device was named for a processor that the profile has not.
     #[error("a device is given for engine `{0}`, which the profile does not have")]
     Engine(String),
+    /// A device was named that cannot do what its processor does.
+    #[error("engine `{engine}` cannot use device `{device}`: {says}")]
+    Device {
+        /// The processor.
+        engine: String,
+        /// What was named.
+        device: String,
+        /// Why not.
+        says: String,
+    },
+    /// A folder of frames without frames.
+    #[error("`{path}` gives no frames: {says}")]
+    Frames {
+        /// The folder.
+        path: String,
+        /// Why not.
+        says: String,
+    },
 }
 
 /// Tokens by stream and query.
 type Said = BTreeMap<(StreamId, u32), Vec<i32>>;
+
+/// Which processors an answer comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Placed {
+    /// Those that computed each version of its context, the system prompt first.
+    versions: Vec<EngineId>,
+    /// The one that read the prompt and wrote the answer.
+    answer: EngineId,
+}
+
+/// Rows and columns of a frame, if the tower takes any.
+const SIDE: u32 = 224;
 
 /// What all lanes of a rig share.
 #[derive(Debug)]
@@ -114,6 +150,28 @@ struct Setup {
     streams: usize,
     /// Tokens of answers that may join a context, by stream and query; `None`: none do.
     answers: Option<Mutex<Said>>,
+    /// Where each answer was computed, by stream and query.
+    placed: Mutex<BTreeMap<(StreamId, u32), Placed>>,
+    /// What encoded each frame last.
+    encoded: Mutex<BTreeMap<(StreamId, u32), TowerKind>>,
+    frames: Frames,
+}
+
+/// What may make a difference in the last bits of what a tower says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TowerKind {
+    provider: Provider,
+    threads: u32,
+}
+
+impl Setup {
+    fn tower(&self, kind: &TowerKind) -> Result<Tower, EngineError> {
+        let path = self.models.vision.as_deref();
+        let path = path.ok_or_else(|| EngineError::Contract("there is no vision tower".into()))?;
+        let library = self.models.onnx_runtime.as_deref();
+        Tower::load(path, library, kind.threads, SIDE, &kind.provider)
+            .map_err(|error| EngineError::Backend(error.to_string()))
+    }
 }
 
 /// Live engines for a world.
@@ -125,7 +183,7 @@ pub struct Live {
 }
 
 /// What a lane is made from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Plan {
     name: String,
     engine: EngineId,
@@ -133,6 +191,8 @@ struct Plan {
     threads: u32,
     language: bool,
     vision: bool,
+    /// Of the vision tower.
+    provider: Provider,
 }
 
 impl Live {
@@ -176,16 +236,20 @@ impl Live {
             embedding_cache: world.modes.embedding_cache,
             streams: world.streams.len(),
             answers: world.answers_join_history.then(Mutex::default),
+            placed: Mutex::default(),
+            encoded: Mutex::default(),
+            frames: Frames::open(options.frames.as_deref(), world.streams.len())?,
             models,
             options,
         });
-        let lanes = (0..world.lanes.len())
-            .map(|index| Plan::of(world, LaneId(index as u8)))
-            .collect();
+        let lanes: Vec<Plan> = (0..world.lanes.len())
+            .map(|index| Plan::of(world, LaneId(index as u8), &setup.options))
+            .collect::<Result<_, _>>()?;
         let stores = (0..world.engines.len())
             .map(|index| {
                 let id = EngineId(index as u8);
                 let device = setup.options.devices.get(&world.engines[index].name);
+                let device = device.filter(|name| Provider::named(name).is_none());
                 let store = Arc::new(Store::new(id, setup.clone(), device.cloned()));
                 setup.registry.add_store(id, store.clone());
                 store
@@ -196,6 +260,19 @@ impl Live {
             lanes,
             stores,
         })
+    }
+
+    /// Live engines for another world of the same profile, over the language models that these have loaded:
+    /// nothing else is shared. These must be at rest.
+    pub fn again(&self, world: &World) -> Result<Self, SetupError> {
+        let models = self.setup.models.clone();
+        let next = Self::new(world, models, self.setup.options.clone())?;
+        if next.lanes == self.lanes {
+            for (store, earlier) in next.stores.iter().zip(&self.stores) {
+                store.take_over(earlier);
+            }
+        }
+        Ok(next)
     }
 
     /// One engine a lane, in the world's order.
@@ -214,18 +291,29 @@ impl Live {
         self.setup.registry.clone()
     }
 
-    /// What answers are held against: one context a stream, one thing at a time, no copies.
-    ///
-    /// `lane` is the one whose number of threads it uses; answers of lanes with another number may differ
-    /// in the last bits.
-    pub fn reference(&self, lane: LaneId) -> Reference {
-        let plan = &self.lanes[lane.0 as usize];
-        Reference::new(self.setup.clone(), plan.threads, plan.engine, &self.stores)
+    /// What answers are held against: one thing at a time, every item on the processor that computed it in
+    /// the run, its state carried over where another one goes on.
+    pub fn reference(&self) -> Reference {
+        Reference::new(self.setup.clone(), &self.stores, None)
+    }
+
+    /// The same with everything on the processor of one lane, and so without copies. Answers to which
+    /// processors of another kind contributed may differ: by how much says how different their arithmetic is.
+    pub fn reference_on(&self, lane: LaneId) -> Reference {
+        let engine = self.lanes[lane.0 as usize].engine;
+        Reference::new(self.setup.clone(), &self.stores, Some(engine))
     }
 }
 
 impl Plan {
-    fn of(world: &World, id: LaneId) -> Self {
+    fn tower(&self) -> TowerKind {
+        TowerKind {
+            provider: self.provider.clone(),
+            threads: self.threads,
+        }
+    }
+
+    fn of(world: &World, id: LaneId, options: &LiveOptions) -> Result<Self, SetupError> {
         let lane = &world.lanes[id.0 as usize];
         let runs = |wanted: &[StageKind]| {
             world.stages.iter().enumerate().any(|(index, stage)| {
@@ -243,7 +331,22 @@ impl Plan {
             StageKind::Reconstruct,
         ];
         let pinned = lane.pin_cores.len() as u32;
-        Self {
+        let (language, vision) = (runs(&language), runs(&[StageKind::Encode]));
+        let engine = &world.engines[lane.engine.0 as usize].name;
+        let device = options.devices.get(engine);
+        let fail = |says: &str| SetupError::Device {
+            engine: engine.clone(),
+            device: device.cloned().unwrap_or_default(),
+            says: says.into(),
+        };
+        let provider = device.and_then(|name| Provider::named(name));
+        let provider = provider.transpose().map_err(|says| fail(&says))?;
+        match (&provider, device) {
+            (Some(_), _) if !vision => Err(fail("its costs list no `encode`"))?,
+            (None, Some(_)) if !language => Err(fail("its costs list no language stage"))?,
+            _ => {}
+        }
+        Ok(Self {
             name: lane.name.clone(),
             engine: lane.engine,
             cores: lane.pin_cores.clone(),
@@ -252,8 +355,9 @@ impl Plan {
             } else {
                 (lane.cores.ceil() as u32).max(1)
             },
-            language: runs(&language),
-            vision: runs(&[StageKind::Encode]),
-        }
+            language,
+            vision,
+            provider: provider.unwrap_or_default(),
+        })
     }
 }

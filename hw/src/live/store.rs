@@ -27,12 +27,21 @@ pub(super) enum Piece {
 #[derive(Debug)]
 pub(super) struct Slot(FairMutex<Held>);
 
+/// A version in a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    /// Tokens up to its end.
+    end: u32,
+    /// Processor that computed its last item. State that is copied keeps it.
+    by: EngineId,
+}
+
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) context: Context,
-    /// Tokens at each version that is complete: of version 0, the system prompt, and so on. Without one, every
-    /// context holds version 0 from the start.
-    ends: Vec<u32>,
+    /// Each version that is complete: version 0, the system prompt, and so on. Without one, every context
+    /// holds version 0 from the start.
+    versions: Vec<Version>,
     /// The answer's last token, of a request's context.
     pub(super) last: Option<Token>,
 }
@@ -46,39 +55,41 @@ impl Slot {
 impl Held {
     /// The newest version that it holds.
     pub(super) fn version(&self) -> Option<u32> {
-        self.ends.len().checked_sub(1).map(|last| last as u32)
+        self.versions.len().checked_sub(1).map(|last| last as u32)
     }
 
     /// Tokens of a version, if it is held.
     pub(super) fn end_of(&self, version: u32) -> Option<u32> {
-        self.ends.get(version as usize).copied()
+        Some(self.versions.get(version as usize)?.end)
     }
 
     /// Tokens of the newest version; whatever comes after it is forgotten.
     pub(super) fn newest(&mut self) -> Result<u32, LlamaError> {
-        let end = self.ends.last().copied().unwrap_or(0);
+        let end = self.versions.last().map_or(0, |version| version.end);
         self.context.truncate(end)?;
         Ok(end)
     }
 
     /// Forgets everything after a version that is held.
     pub(super) fn cut(&mut self, version: u32, tokens: u32) -> Result<(), LlamaError> {
-        self.ends.truncate(version as usize + 1);
+        self.versions.truncate(version as usize + 1);
         self.context.truncate(tokens)
     }
 
-    /// What was appended since the last version is the next one.
-    pub(super) fn complete(&mut self) {
-        self.ends.push(self.context.len());
+    /// What a processor appended since the last version is the next one.
+    pub(super) fn complete(&mut self, by: EngineId) {
+        let end = self.context.len();
+        self.versions.push(Version { end, by });
     }
 
-    fn extend(&mut self, ends: &[u32]) {
-        self.ends.extend_from_slice(ends);
+    /// The processors that computed its versions.
+    pub(super) fn computed_by(&self) -> Vec<EngineId> {
+        self.versions.iter().map(|version| version.by).collect()
     }
 }
 
 /// What is there once the language model is loaded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Loaded {
     pub(super) model: Arc<Model>,
     pub(super) texts: Texts,
@@ -95,6 +106,8 @@ pub(super) struct Store {
     loaded: OnceLock<Loaded>,
     slots: Mutex<BTreeMap<Owner, Arc<Slot>>>,
     free: Mutex<Vec<Context>>,
+    /// Contexts that were made for streams.
+    made: Mutex<usize>,
     /// The items that each stream has published.
     published: Mutex<Vec<Vec<Item>>>,
 }
@@ -108,13 +121,25 @@ impl Store {
             loaded: OnceLock::new(),
             slots: Mutex::default(),
             free: Mutex::default(),
+            made: Mutex::default(),
             published: Mutex::new(vec![Vec::new(); setup.streams]),
             setup,
         }
     }
 
+    pub(super) fn engine(&self) -> EngineId {
+        self.engine
+    }
+
     pub(super) fn error(&self, error: LlamaError) -> EngineError {
         error.into_engine(self.setup.kv_bytes_per_token)
+    }
+
+    /// Takes over the model that another store has loaded, if it has.
+    pub(super) fn take_over(&self, other: &Self) {
+        if let Some(loaded) = other.loaded.get() {
+            let _first = self.loaded.set(loaded.clone());
+        }
     }
 
     /// Loads the model if no lane of this processor has, makes contexts for all streams, and warms up.
@@ -122,19 +147,21 @@ impl Store {
         let _one = self.loading.lock();
         if self.loaded.get().is_none() {
             let loaded = self.load(threads).map_err(|error| self.error(error))?;
-            let width = loaded.model.embedding();
-            if *self.setup.width.get_or_init(|| width) != width {
-                return Err(EngineError::Backend(
-                    "two language models of different widths in one rig".into(),
-                ));
-            }
             let _first = self.loaded.set(loaded);
-            let mut contexts = Vec::new();
-            for _ in 0..self.setup.streams {
-                contexts.push(self.context()?);
-            }
-            self.free.lock().append(&mut contexts);
         }
+        let width = self.width()?;
+        if *self.setup.width.get_or_init(|| width) != width {
+            return Err(EngineError::Backend(
+                "two language models of different widths in one rig".into(),
+            ));
+        }
+        let mut made = self.made.lock();
+        while *made < self.setup.streams {
+            let context = self.new_context()?;
+            self.free.lock().push(context);
+            *made += 1;
+        }
+        drop(made);
         // A context for this lane's requests, used once: first use pages in the weights.
         let mut context = self.context()?;
         let loaded = self.loaded()?;
@@ -163,13 +190,16 @@ impl Store {
         })
     }
 
-    fn context_options(&self, threads: u32) -> ContextOptions {
-        ContextOptions {
+    /// A context as the processor's lanes use it, empty.
+    pub(super) fn new_context(&self) -> Result<Context, EngineError> {
+        let loaded = self.loaded()?;
+        let options = ContextOptions {
             tokens: self.setup.context_tokens,
             chunk: self.setup.options.chunk,
-            threads,
+            threads: loaded.threads,
             offload: self.device.is_some(),
-        }
+        };
+        Context::new(&loaded.model, options).map_err(|error| self.error(error))
     }
 
     pub(super) fn loaded(&self) -> Result<&Loaded, EngineError> {
@@ -186,9 +216,7 @@ impl Store {
         if let Some(context) = self.free.lock().pop() {
             return Ok(context);
         }
-        let loaded = self.loaded()?;
-        Context::new(&loaded.model, self.context_options(loaded.threads))
-            .map_err(|error| self.error(error))
+        self.new_context()
     }
 
     fn recycle(&self, mut context: Context) -> Result<(), EngineError> {
@@ -204,8 +232,9 @@ impl Store {
         }
         let slot = Arc::new(Slot(FairMutex::new(Held {
             context: self.context()?,
-            ends: if self.setup.system_tokens == 0 {
-                vec![0]
+            versions: if self.setup.system_tokens == 0 {
+                let by = self.engine;
+                vec![Version { end: 0, by }]
             } else {
                 Vec::new()
             },
@@ -240,23 +269,23 @@ impl Store {
             drop(held);
             return Ok(source);
         }
-        let (state, ends) = {
+        let (state, versions) = {
             let mut held = source.lock();
             let end = self.end(&held, owner, version)?;
             let state = held
                 .context
                 .export(0..end)
                 .map_err(|error| self.error(error))?;
-            (state, held.ends[..=version as usize].to_vec())
+            (state, held.versions[..=version as usize].to_vec())
         };
         let mut context = self.context()?;
-        let end = ends.last().copied().unwrap_or(0);
+        let end = versions.last().map_or(0, |version| version.end);
         context
             .import(0..end, &state)
             .map_err(|error| self.error(error))?;
         let slot = Arc::new(Slot(FairMutex::new(Held {
             context,
-            ends,
+            versions,
             last: None,
         })));
         // It may have begun once before, on a lane that failed.
@@ -406,7 +435,7 @@ impl Store {
             held.cut(after, start).map_err(fail)?;
             (start, start, after)
         } else {
-            held.ends.clear();
+            held.versions.clear();
             held.context.truncate(0).map_err(fail)?;
             ends.push(self.setup.system_tokens);
             (0, self.setup.system_tokens, 0)
@@ -418,7 +447,16 @@ impl Store {
         held.context
             .import(start..end, &exported.state)
             .map_err(|error| self.error(error))?;
-        held.extend(&ends);
+        if ends.len() != exported.by.len() {
+            return Err(EngineError::Contract(format!(
+                "{} versions were copied, of {} it is known who computed them",
+                ends.len(),
+                exported.by.len()
+            )));
+        }
+        let versions = ends.into_iter().zip(&exported.by);
+        held.versions
+            .extend(versions.map(|(end, &by)| Version { end, by }));
         Ok(())
     }
 }
@@ -503,10 +541,13 @@ impl KvStore for Store {
             .context
             .export(range)
             .map_err(|error| self.error(error))?;
+        let first = after.map_or(0, |after| after as usize + 1);
+        let copied = &source.versions[first..=version as usize];
         Ok(Exported {
             version,
             after,
             state,
+            by: copied.iter().map(|version| version.by).collect(),
         })
     }
 }

@@ -10,11 +10,13 @@
 
 mod context;
 mod devices;
+mod gguf;
 mod log;
 mod model;
 
 pub use context::{Context, ContextOptions};
 pub use devices::{Device, DeviceKind, devices, system_info};
+pub use gguf::{GgufWriter, Tensor, WeightType, convert};
 pub use model::{Model, ModelOptions};
 
 use crate::engine::EngineError;
@@ -35,6 +37,14 @@ pub enum LlamaError {
         /// The file.
         path: String,
         /// llama.cpp's last words.
+        says: String,
+    },
+    /// A file could not be read or written.
+    #[error("`{path}`: {says}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system or llama.cpp says.
         says: String,
     },
     /// There is no such device.

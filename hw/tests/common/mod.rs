@@ -2,9 +2,14 @@
 
 #![allow(dead_code, reason = "not every suite needs everything")]
 
+#[cfg(feature = "live")]
+mod real;
+
 use std::sync::mpsc;
 use std::time::Duration;
 
+#[cfg(feature = "live")]
+pub(crate) use real::*;
 use sim::load::{Files, Kind, Library, Source, load_scenario};
 use sim::world::World;
 

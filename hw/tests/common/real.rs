@@ -1,0 +1,98 @@
+//! What tests of real engines share.
+
+use std::path::PathBuf;
+
+use hw::engine::{CancelToken, Engine};
+use hw::llama::{Context, Token};
+use hw::rig::{Options, Outcome, Rig};
+use sim::check::Check;
+use sim::dispatch::{Dispatcher, Effects};
+use sim::drive::drive;
+use sim::time::Instant;
+use sim::trace::{Record, Recorder, replay};
+use sim::world::World;
+
+/// Few and short, since a real engine takes as long as it takes: 7 queries.
+pub(crate) const STREAMS_FEW: &str = r#"
+[[streams]]
+name = "door"
+frames = { clock = { periodic = { rate_hz = 2 } }, count = 3 }
+[streams.queries]
+arrivals = { poisson = { rate_hz = 3 } }
+start_s = 0.3
+count = 4
+prompt_tokens = 6
+output_tokens = { uniform = { low = 1, high = 5 } }
+
+[[streams]]
+name = "yard"
+frames = { clock = { periodic = { rate_hz = 1 } }, start_s = 0.2, count = 2 }
+[streams.queries]
+arrivals = { closed_loop = { users = 1, think_s = 0.1 } }
+count = 3
+prompt_tokens = 4
+output_tokens = { uniform = { low = 2, high = 5 } }
+"#;
+pub(crate) type Records = Vec<(Instant, Record)>;
+
+/// Runs a world, and checks what must hold of every run.
+pub(crate) fn run_checked(
+    world: &World,
+    engines: Vec<Box<dyn Engine>>,
+    options: &Options,
+) -> (Records, Outcome) {
+    let mut rig = Rig::start(world, engines, options).unwrap();
+    let mut sink = (Recorder::default(), Check::new(world));
+    let mut dispatcher = Dispatcher::new(world);
+    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink);
+    let outcome = rig.shutdown();
+    let (recorder, check) = sink;
+    assert_eq!(check.violations(), Vec::<String>::new());
+    let difference = replay(&mut Dispatcher::new(world), &recorder.records);
+    assert_eq!(difference, None, "a fresh scheduler does the same");
+    (recorder.records, outcome)
+}
+
+/// A folder of this test's own, which goes with it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = format!("crossinfer-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// ONNX Runtime's library.
+pub(crate) fn runtime() -> Option<PathBuf> {
+    hw::live::Models::cached().unwrap().onnx_runtime
+}
+
+/// Appends tokens, in chunks as large as the context takes, with logits after the last.
+pub(crate) fn push(context: &mut Context, tokens: &[Token]) {
+    let token = CancelToken::standalone();
+    let chunk = context.options().chunk as usize;
+    for chunk in tokens.chunks(chunk) {
+        context.push_tokens(chunk, true, &token).unwrap();
+    }
+}
+
+/// An image that is not all alike, of as many rows as columns.
+pub(crate) fn image(side: usize) -> Vec<f32> {
+    let numbers = 0..3 * side * side;
+    numbers
+        .map(|i| (i * 7919 % 1000) as f32 / 300.0 - 1.6)
+        .collect()
+}
