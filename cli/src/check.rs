@@ -36,7 +36,10 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             below(path, &mut files)?;
             if files.len() == before {
                 return Err(Failure::usage(
-                    format!("`{}` has no TOML file that crossinfer knows", path.display()),
+                    format!(
+                        "`{}` has no TOML file that crossinfer knows",
+                        path.display()
+                    ),
                     "give a folder with scenarios or profiles",
                 ));
             }
@@ -98,7 +101,10 @@ fn below(folder: &Path, to: &mut Vec<PathBuf>) -> Result<(), Failure> {
             if load::detect_kind(&text).is_some() {
                 to.push(path);
             } else {
-                say(&format!("skipped: {} is no file of crossinfer's", path.display()));
+                say(&format!(
+                    "skipped: {} is no file of crossinfer's",
+                    path.display()
+                ));
             }
         }
     }

@@ -5,8 +5,8 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::plan::{self, Axis, Case, Plan, PlanError, Range, Target};
 use lab::plan::question::Question;
+use lab::plan::{self, Axis, Case, Plan, PlanError, Range, Target};
 use reports::plot;
 
 use crate::failure::{Failure, print};
@@ -129,7 +129,8 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
         }
         Axis::Streams
     } else {
-        Axis::parse(&question.maximise).map_err(|text| Failure::usage(text, "as in `--max streams`"))?
+        Axis::parse(&question.maximise)
+            .map_err(|text| Failure::usage(text, "as in `--max streams`"))?
     };
     let range = range(arguments, axis, by_model, &base)?;
     let mut plans = Vec::new();
@@ -148,7 +149,13 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     match arguments.format {
-        Format::Table => print(&plan::table(&plans, &refused))?,
+        Format::Table => {
+            let mut text = plan::table(&plans, &refused);
+            if by_model {
+                text += &plan::largest_model(&plans);
+            }
+            print(&text)?;
+        }
         Format::Json => print(&format!("{:#}\n", plan::json(&plans, &refused)))?,
     }
     if let Some(file) = &arguments.plot {
@@ -232,7 +239,9 @@ fn range(
 ) -> Result<Option<Range>, Failure> {
     if by_model {
         // The load stays as it is.
-        let now = axis.now(&base.text).map_err(|text| Failure::usage(text, "check the scenario"))?;
+        let now = axis
+            .now(&base.text)
+            .map_err(|text| Failure::usage(text, "check the scenario"))?;
         return Ok(Some(Range {
             low: now,
             high: now,
@@ -242,7 +251,9 @@ fn range(
     if from.is_none() && to.is_none() {
         return Ok(None);
     }
-    let now = axis.now(&base.text).map_err(|text| Failure::usage(text, "check the scenario"))?;
+    let now = axis
+        .now(&base.text)
+        .map_err(|text| Failure::usage(text, "check the scenario"))?;
     let low = from.unwrap_or(if axis.whole() { 1.0 } else { now / 64.0 });
     let high = to.unwrap_or(if axis.whole() { 1024.0 } else { now * 64.0 });
     let least = if axis.whole() { 1.0 } else { f64::MIN_POSITIVE };
@@ -289,18 +300,26 @@ fn draw(
         return Ok(());
     };
     let axis = first.axis;
-    let edges = plans.iter().flat_map(|plan| [plan.edge.meets, plan.edge.misses]);
+    let edges = plans
+        .iter()
+        .flat_map(|plan| [plan.edge.meets, plan.edge.misses]);
     let top = edges.flatten().fold(0.0, f64::max);
     let around = |axis: Axis, middle: f64| {
         let low = if axis.whole() { 1.0 } else { middle / 4.0 };
-        let high = if axis.whole() { (middle * 1.5).max(4.0) } else { middle * 4.0 };
+        let high = if axis.whole() {
+            (middle * 1.5).max(4.0)
+        } else {
+            middle * 4.0
+        };
         plan::grid(axis, Range { low, high }, CELLS)
     };
     let columns = around(axis, top);
     let (y, rows) = if let Some(by) = &arguments.by {
         let by = Axis::parse(by).map_err(|text| Failure::usage(text, "as in `--by query_rate`"))?;
         let (_, case) = &cases[0];
-        let now = by.now(&case.text).map_err(|text| Failure::usage(text, "check the scenario"))?;
+        let now = by
+            .now(&case.text)
+            .map_err(|text| Failure::usage(text, "check the scenario"))?;
         let loads = around(by, now);
         let all = plan::verdicts(case, targets, (axis, &columns), (by, &loads)).map_err(failed)?;
         let names = loads.iter().map(|load| format!("{load:.4}"));

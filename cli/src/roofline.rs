@@ -76,7 +76,10 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         let keys: Vec<&str> = chips.iter().map(|chip| chip.key.as_str()).collect();
         Failure::usage(
             format!("no datasheet of chip `{}`", arguments.chip),
-            format!("there are {}; more in a file of your own: --chips", keys.join(", ")),
+            format!(
+                "there are {}; more in a file of your own: --chips",
+                keys.join(", ")
+            ),
         )
     })?;
     let options = Options {
@@ -139,7 +142,10 @@ fn model(arguments: &Arguments, options: &Options) -> Result<(Shape, String, Kin
     let path = &arguments.model;
     let name = path.to_string_lossy().into_owned();
     let help = "give the model's config.json or GGUF file";
-    if path.extension().is_some_and(|extension| extension == "gguf") {
+    if path
+        .extension()
+        .is_some_and(|extension| extension == "gguf")
+    {
         let file = fs::File::open(path)
             .map_err(|error| Failure::usage(format!("`{name}` cannot be read: {error}"), help))?;
         let (shape, own) = gguf::shape(Source::new(name, BufReader::new(file)))
@@ -161,6 +167,9 @@ fn model(arguments: &Arguments, options: &Options) -> Result<(Shape, String, Kin
 /// A name as a key.
 fn plain(name: &str) -> String {
     let kept = name.to_lowercase();
-    let kept = kept.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '-'), "-");
+    let kept = kept.replace(
+        |c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '-'),
+        "-",
+    );
     kept.trim_matches('-').to_owned()
 }

@@ -61,7 +61,10 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     if held.files == 0 {
         return Err(Failure::usage(
-            format!("`{}` has neither llama-bench/ nor apple/ nor rkllm/", folder.display()),
+            format!(
+                "`{}` has neither llama-bench/ nor apple/ nor rkllm/",
+                folder.display()
+            ),
             "give the folder above them",
         ));
     }

@@ -21,7 +21,11 @@ fn shipped() -> Vec<(String, Question, PathBuf)> {
             let text = std::fs::read_to_string(&path).unwrap();
             let question = Question::read(&text).unwrap().unwrap();
             let scenario = path.parent().unwrap().join(&question.scenario);
-            (path.file_stem().unwrap().to_string_lossy().into_owned(), question, scenario)
+            (
+                path.file_stem().unwrap().to_string_lossy().into_owned(),
+                question,
+                scenario,
+            )
         })
         .collect();
     list.sort_by(|a, b| a.0.cmp(&b.0));
@@ -60,7 +64,10 @@ fn just_inside_meets_and_just_outside_misses() {
             panic!("{name} has no edge:\n{text}");
         };
         assert!(inside < outside, "{name}");
-        assert!(axis.whole() || outside / inside < 1.5, "{name}: {inside} to {outside}");
+        assert!(
+            axis.whole() || outside / inside < 1.5,
+            "{name}: {inside} to {outside}"
+        );
         let means = |probe: &Probe| -> Vec<bool> {
             let held = targets.iter().zip(&probe.held);
             held.map(|(target, held)| {
@@ -69,12 +76,21 @@ fn just_inside_meets_and_just_outside_misses() {
             .collect()
         };
         let probe = again(axis, inside, &case, &targets);
-        assert!(means(&probe).iter().all(|met| *met), "{name} at {inside}: {probe:?}\n{text}");
+        assert!(
+            means(&probe).iter().all(|met| *met),
+            "{name} at {inside}: {probe:?}\n{text}"
+        );
         let probe = again(axis, outside, &case, &targets);
-        assert!(means(&probe).iter().any(|met| !met), "{name} at {outside}\n{text}");
+        assert!(
+            means(&probe).iter().any(|met| !met),
+            "{name} at {outside}\n{text}"
+        );
         assert_eq!(planned.edge.probe(inside).unwrap().verdict, Verdict::Meets);
         let limits = planned.limits.as_ref().unwrap();
-        assert!(!limits.because.is_empty() && !limits.buys.is_empty(), "{name}\n{text}");
+        assert!(
+            !limits.because.is_empty() && !limits.buys.is_empty(),
+            "{name}\n{text}"
+        );
         let document = json(&[planned], &[]);
         assert_eq!(document["plans"][0]["meets"], inside);
     }

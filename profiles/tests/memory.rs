@@ -120,5 +120,8 @@ fn memory_does_not_grow_with_the_file() {
         }
         _ => None,
     });
-    assert!(peak < 0.5, "{peak} MiB for a profile of {scale} times 10 MiB");
+    assert!(
+        peak < 0.5,
+        "{peak} MiB for a profile of {scale} times 10 MiB"
+    );
 }

@@ -141,8 +141,11 @@ impl Axis {
                 let Some(frames) = stream.get_mut("frames") else {
                     return Ok(false);
                 };
-                let Some(periodic) = frames.get_mut("clock").and_then(|c| c.get_mut("periodic")) else {
-                    return Err("its frames have no rate that could be set: `clock` must be periodic");
+                let Some(periodic) = frames.get_mut("clock").and_then(|c| c.get_mut("periodic"))
+                else {
+                    return Err(
+                        "its frames have no rate that could be set: `clock` must be periodic",
+                    );
                 };
                 periodic["rate_hz"] = value(load);
                 Ok(true)
@@ -161,7 +164,9 @@ impl Axis {
                 } else if let Some(law) = arrivals.get_mut("gamma") {
                     law["rate_hz"] = value(load);
                 } else {
-                    return Err("its queries have no rate that could be set: `arrivals` must be periodic, poisson or gamma");
+                    return Err(
+                        "its queries have no rate that could be set: `arrivals` must be periodic, poisson or gamma",
+                    );
                 }
                 Ok(true)
             })?,
@@ -289,9 +294,12 @@ fn copies(document: &mut DocumentMut, count: usize) -> Result<(), String> {
     document.insert("streams", item);
     let names = taken;
     // Lanes of streams that are not there any more would be dangling references.
-    let lanes = document
-        .get_mut("policy")
-        .and_then(|policy| policy.get_mut("fixed")?.get_mut("lanes")?.as_table_like_mut());
+    let lanes = document.get_mut("policy").and_then(|policy| {
+        policy
+            .get_mut("fixed")?
+            .get_mut("lanes")?
+            .as_table_like_mut()
+    });
     if let Some(lanes) = lanes {
         let gone: Vec<String> = lanes
             .iter()

@@ -2,12 +2,12 @@
 
 use sim::world::World;
 
+use super::Case;
 use super::axis::Axis;
 use super::probe::{Probe, Verdict};
 use super::scale::Resource;
 use super::search::Edge;
 use super::target::Target;
-use super::Case;
 
 /// How much more of a resource is tried: enough to stand out of what a run's events round away.
 const STEP: f64 = 1.05;
@@ -69,10 +69,7 @@ pub fn limits(case: &Case<'_>, axis: Axis, targets: &[Target], edge: &Edge) -> O
     if let Some(most) = buys.first()
         && most.metric.is_some_and(|change| change.abs() > 0.05)
     {
-        because.push(format!(
-            "{} moves `{}` most",
-            most.resource, target.metric
-        ));
+        because.push(format!("{} moves `{}` most", most.resource, target.metric));
     }
     Some(Limits {
         load: high,
@@ -98,7 +95,10 @@ fn busy(world: &World, probe: &Probe) -> Vec<String> {
         .collect();
     engines.sort_by(|a, b| b.0.total_cmp(&a.0));
     if let Some((share, name)) = engines.first() {
-        list.push(format!("engine {name} is busy {:.0} % of the time", 100.0 * share));
+        list.push(format!(
+            "engine {name} is busy {:.0} % of the time",
+            100.0 * share
+        ));
     }
     let drawn = probe.runs.estimate(|run| Some(run.mean_bandwidth_gbps));
     if let Some(drawn) = drawn {
@@ -109,7 +109,9 @@ fn busy(world: &World, probe: &Probe) -> Vec<String> {
             100.0 * drawn.mean / all
         ));
     }
-    let held = probe.runs.estimate(|run| Some(run.peak_memory_bytes as f64));
+    let held = probe
+        .runs
+        .estimate(|run| Some(run.peak_memory_bytes as f64));
     if let Some(held) = held {
         let all = world.memory.capacity as f64;
         list.push(format!(
@@ -133,9 +135,18 @@ fn other_policy(
     let text = axis.at(&case.text, load).ok()?;
     let inputs = sim::load::Inputs::read(&case.name, &text, case.library, case.files).ok()?;
     let mine = world.policy.to_string();
-    let mut names: Vec<String> = ["state_aware:w+p+s", "state_aware:w+p", "state_aware:w", "serial", "idle_first", "reuse_first", "shortest_job_first", "earliest_deadline_first"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut names: Vec<String> = [
+        "state_aware:w+p+s",
+        "state_aware:w+p",
+        "state_aware:w",
+        "serial",
+        "idle_first",
+        "reuse_first",
+        "shortest_job_first",
+        "earliest_deadline_first",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     names.extend(inputs.lanes().iter().map(|lane| format!("single:{lane}")));
     for name in names.iter().filter(|name| **name != mine) {
         let Ok(mut other) = inputs.with_policy_text(name) else {

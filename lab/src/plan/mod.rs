@@ -25,7 +25,7 @@ pub use probe::{Held, Probe, Verdict};
 pub use scale::{Resource, numbers};
 pub use search::{Edge, Range, grid, search};
 pub use target::{Metric, Target, targets};
-pub use text::{json, needs_json, needs_table, region, table};
+pub use text::{json, largest_model, needs_json, needs_table, region, table};
 
 /// Runs near the edge, for each one elsewhere.
 const DEEP: u32 = 4;
@@ -50,7 +50,9 @@ pub struct Case<'a> {
 
 impl std::fmt::Debug for Case<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Case").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Case")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -90,6 +92,8 @@ impl Case<'_> {
             .parse()
             .map_err(|error| PlanError::Question(format!("{error}")))?;
         document[key] = toml_edit::value(to);
+        // Costs of a file are of one SoC and one model.
+        document.remove("costs");
         Ok(document.to_string())
     }
 
@@ -98,11 +102,19 @@ impl Case<'_> {
         let least = self
             .replications
             .unwrap_or_else(|| world.replications.max(REPLICATIONS));
-        if deep { least.saturating_mul(DEEP) } else { least }
+        if deep {
+            least.saturating_mul(DEEP)
+        } else {
+            least
+        }
     }
 
     /// The world at a load, with other numbers in its profiles.
-    fn world(&self, axis: Option<(Axis, f64)>, change: Option<(&Resource, f64)>) -> Result<World, String> {
+    fn world(
+        &self,
+        axis: Option<(Axis, f64)>,
+        change: Option<(&Resource, f64)>,
+    ) -> Result<World, String> {
         let text = match axis {
             Some((axis, load)) => axis.at(&self.text, load)?,
             None => self.text.clone(),
@@ -155,6 +167,8 @@ pub struct Plan {
     pub axis: Axis,
     /// The targets.
     pub targets: Vec<Target>,
+    /// Memory that is taken before any context: weights, the system's and others', bytes.
+    pub taken: u64,
     /// What was found.
     pub edge: Edge,
     /// What limits it; absent where no load meets the targets or none misses.
@@ -163,7 +177,10 @@ pub struct Plan {
 
 /// Verdicts of loads on one axis, for a plot.
 pub fn row(case: &Case<'_>, targets: &[Target], axis: Axis, loads: &[f64]) -> Vec<Verdict> {
-    let probe = |load: &f64| case.probe(Some((axis, *load)), None, targets, false).verdict;
+    let probe = |load: &f64| {
+        case.probe(Some((axis, *load)), None, targets, false)
+            .verdict
+    };
     loads.iter().map(probe).collect()
 }
 
@@ -237,6 +254,7 @@ pub fn plan(
         title: title.to_owned(),
         axis,
         targets: targets.to_vec(),
+        taken: world.memory.taken,
         edge,
         limits,
     })

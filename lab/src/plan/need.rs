@@ -59,10 +59,7 @@ pub fn needs(case: &Case<'_>, targets: &[Target]) -> Result<Vec<Need>, PlanError
                 }
                 high = low;
                 if low <= TIMES.0 {
-                    need.remark = Some(format!(
-                        "1/{:.0} of it is enough still",
-                        1.0 / TIMES.0
-                    ));
+                    need.remark = Some(format!("1/{:.0} of it is enough still", 1.0 / TIMES.0));
                     break;
                 }
             }
@@ -108,12 +105,7 @@ pub fn needs(case: &Case<'_>, targets: &[Target]) -> Result<Vec<Need>, PlanError
 }
 
 /// From a place that is unclear towards one that is not, as far as the verdict holds.
-fn narrow(
-    look: &impl Fn(f64, bool) -> Probe,
-    unclear: f64,
-    known: f64,
-    wanted: Verdict,
-) -> f64 {
+fn narrow(look: &impl Fn(f64, bool) -> Probe, unclear: f64, known: f64, wanted: Verdict) -> f64 {
     let (mut near, mut far) = (unclear, known);
     while (far / near).max(near / far) > 1.0 + CLOSE {
         let middle = (near * far).sqrt();

@@ -82,11 +82,14 @@ impl Probe {
             .collect();
         let runs = Replicated { summaries };
         let held: Vec<Held> = targets.iter().map(|target| hold(target, &runs)).collect();
-        let worst = held.iter().map(|held| held.verdict).max_by_key(|verdict| match verdict {
-            Verdict::Meets => 0,
-            Verdict::Unclear => 1,
-            Verdict::Misses => 2,
-        });
+        let worst = held
+            .iter()
+            .map(|held| held.verdict)
+            .max_by_key(|verdict| match verdict {
+                Verdict::Meets => 0,
+                Verdict::Unclear => 1,
+                Verdict::Misses => 2,
+            });
         Self {
             load,
             verdict: worst.unwrap_or(Verdict::Meets),

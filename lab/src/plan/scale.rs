@@ -131,7 +131,9 @@ fn scaled(
         .map_or(0.0, |bytes| bytes.value);
     let port = ports.get(engine).copied().unwrap_or(f64::INFINITY);
     let memory = (bytes / port).min(number.value);
-    let compute = (number.value.powf(q) - memory.powf(q)).max(0.0).powf(1.0 / q);
+    let compute = (number.value.powf(q) - memory.powf(q))
+        .max(0.0)
+        .powf(1.0 / q);
     let (memory, compute) = match resource {
         Resource::Bandwidth => (memory / times, compute),
         _ => (memory, compute / times),

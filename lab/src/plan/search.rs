@@ -70,7 +70,10 @@ pub fn search(
     if unruly.is_empty() {
         bracket(axis, range, &mut look, &mut probes);
     } else {
-        let names: Vec<String> = unruly.iter().map(|target| target.metric.to_string()).collect();
+        let names: Vec<String> = unruly
+            .iter()
+            .map(|target| target.metric.to_string())
+            .collect();
         remarks.push(format!(
             "{} may fall as well as rise with {axis}: loads were scanned, not bisected",
             names.join(" and ")
@@ -96,32 +99,44 @@ pub fn search(
             }
         }
     }
-    // Then as near as replications can tell.
+    refine(axis, &mut look, &mut probes);
+    finish(axis, probes, remarks, unruly.is_empty())
+}
+
+/// As near to the edge as replications can tell.
+fn refine(
+    axis: Axis,
+    look: &mut impl FnMut(f64, bool, &mut Probes) -> Verdict,
+    probes: &mut Probes,
+) {
     while probes.len() < PROBES_MAX {
-        let Some(low) = largest(&probes) else {
-            break;
+        let Some(low) = largest(probes) else {
+            return;
         };
-        look(low, true, &mut probes);
-        let Some(high) = above(&probes, low) else {
-            break;
+        look(low, true, probes);
+        let Some(high) = above(probes, low) else {
+            return;
         };
-        let known = |load: f64| {
-            probes
-                .iter()
-                .any(|(probe, deep)| probe.load == load && *deep)
+        let known = |load: f64, probes: &Probes| {
+            let mut all = probes.iter();
+            all.any(|(probe, deep)| probe.load == load && *deep)
         };
         let middle = between(axis, low, high);
         match middle {
-            Some(middle) if !known(middle) => {
-                look(middle, true, &mut probes);
+            Some(middle) if !known(middle, probes) => {
+                look(middle, true, probes);
             }
-            _ if !known(low) || !known(high) => {
-                look(low, true, &mut probes);
-                look(high, true, &mut probes);
+            _ if !known(low, probes) || !known(high, probes) => {
+                look(low, true, probes);
+                look(high, true, probes);
             }
-            _ => break,
+            _ => return,
         }
     }
+}
+
+/// The edge of all probes, and what lies on the wrong side of it.
+fn finish(axis: Axis, probes: Probes, mut remarks: Vec<String>, ruly: bool) -> Edge {
     let low = largest(&probes);
     let high = low.map_or_else(
         || probes.iter().map(|(probe, _)| probe.load).reduce(f64::min),
@@ -136,15 +151,14 @@ pub fn search(
         .collect();
     if !islands.is_empty() {
         remarks.push(format!(
-            "not monotone: {} {} miss a target though a larger load meets all",
-            axis,
+            "not monotone: {axis} {} miss a target though a larger load meets all",
             islands.join(", ")
         ));
     }
     Edge {
         meets: low,
         misses: high,
-        monotone: unruly.is_empty() && islands.is_empty(),
+        monotone: ruly && islands.is_empty(),
         remarks,
         probes,
     }
@@ -212,14 +226,14 @@ pub fn grid(axis: Axis, range: Range, count: usize) -> Vec<f64> {
     list
 }
 
-fn largest(probes: &Probes) -> Option<f64> {
+fn largest(probes: &[(Probe, bool)]) -> Option<f64> {
     let meets = probes
         .iter()
         .filter(|(probe, _)| probe.verdict == Verdict::Meets);
     meets.map(|(probe, _)| probe.load).reduce(f64::max)
 }
 
-fn above(probes: &Probes, low: f64) -> Option<f64> {
+fn above(probes: &[(Probe, bool)], low: f64) -> Option<f64> {
     let misses = probes
         .iter()
         .filter(|(probe, _)| probe.verdict == Verdict::Misses && probe.load > low);

@@ -133,9 +133,8 @@ impl Metric {
 
     /// Its value in a run; `None` where the run has none.
     pub fn of(self, summary: &Summary) -> Option<f64> {
-        let share = |count: u64| {
-            (summary.arrived > 0).then(|| count as f64 / summary.arrived as f64)
-        };
+        let share =
+            |count: u64| (summary.arrived > 0).then(|| count as f64 / summary.arrived as f64);
         match self {
             Self::Time(time, number) => {
                 let latency: &Latency = match time {
@@ -215,7 +214,8 @@ impl Target {
         };
         let name = shown[..at].trim();
         let rest = &shown[at..];
-        let (least, value) = if let Some(value) = rest.strip_prefix("<=").or(rest.strip_prefix('≤')) {
+        let (least, value) = if let Some(value) = rest.strip_prefix("<=").or(rest.strip_prefix('≤'))
+        {
             (false, value)
         } else if let Some(value) = rest.strip_prefix(">=").or(rest.strip_prefix('≥')) {
             (true, value)
@@ -238,63 +238,17 @@ impl Target {
                 None => String::new(),
             };
             fault(format!(
-                "unknown metric `{name}`{hint} There are a time ({times}) with a number ({numbers}), as in `ttft_p95`, and {others}"
+                "unknown metric `{name}`{hint} (there are a time ({times}) with a number ({numbers}), as in `ttft_p95`, and {others})"
             ))
         })?;
         if metric.rises() != least {
             let right = if metric.rises() { ">=" } else { "<=" };
             return Err(fault(format!(
                 "`{metric}` is bounded with `{right}`: the other way round, no load is too {}",
-                if metric.rises() { "great" } else { "small" }
+                if metric.rises() { "small" } else { "great" }
             )));
         }
-        let value = value.trim();
-        let end = value
-            .char_indices()
-            .find(|&(at, c)| {
-                let exponent = at > 0
-                    && matches!(c, 'e' | 'E')
-                    && value[at + 1..].starts_with(|next: char| {
-                        next.is_ascii_digit() || next == '-' || next == '+'
-                    });
-                let sign = matches!(c, '-' | '+') && (at == 0 || value[..at].ends_with(['e', 'E']));
-                !(c.is_ascii_digit() || c == '.' || exponent || sign)
-            })
-            .map_or(value.len(), |(at, _)| at);
-        let (number, unit) = (&value[..end], value[end..].trim());
-        let units = metric.units();
-        let all = units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        if unit.starts_with(',') {
-            return Err(fault("numbers have a point, not a comma: `2.5`".to_owned()));
-        }
-        let Ok(number) = number.parse::<f64>() else {
-            return Err(fault(format!("`{value}` does not start with a number")));
-        };
-        if unit.is_empty() {
-            return Err(fault(format!(
-                "a unit is missing: one of {all}, as in `{metric} {} {number} {}`",
-                if least { ">=" } else { "<=" },
-                units[0].0
-            )));
-        }
-        // Letters' case tells mW from MW; where only one reading is possible, it does not matter.
-        let exact = units.iter().find(|(name, _)| *name == unit);
-        let loose: Vec<_> = units
-            .iter()
-            .filter(|(name, _)| name.eq_ignore_ascii_case(unit))
-            .collect();
-        let scale = match (exact, loose.as_slice()) {
-            (Some((_, scale)), _) | (None, [(_, scale)]) => *scale,
-            _ => {
-                return Err(fault(format!(
-                    "`{unit}` is no unit of `{metric}`: one of {all}"
-                )));
-            }
-        };
-        let bound = number * scale;
-        if !bound.is_finite() || bound < 0.0 || (bound == 0.0 && metric.rises()) {
-            return Err(fault("a bound must be finite and not negative".to_owned()));
-        }
+        let bound = bound(metric, value.trim()).map_err(fault)?;
         Ok(Self {
             metric,
             bound,
@@ -310,6 +264,58 @@ impl Target {
             value <= self.bound
         }
     }
+}
+
+/// A bound with its unit, in the metric's own.
+fn bound(metric: Metric, value: &str) -> Result<f64, String> {
+    let end = value
+        .char_indices()
+        .find(|&(at, c)| {
+            let exponent = at > 0
+                && matches!(c, 'e' | 'E')
+                && value[at + 1..]
+                    .starts_with(|next: char| next.is_ascii_digit() || next == '-' || next == '+');
+            let sign = matches!(c, '-' | '+') && (at == 0 || value[..at].ends_with(['e', 'E']));
+            !(c.is_ascii_digit() || c == '.' || exponent || sign)
+        })
+        .map_or(value.len(), |(at, _)| at);
+    let (number, unit) = (&value[..end], value[end..].trim());
+    let units = metric.units();
+    let all = units
+        .iter()
+        .map(|(name, _)| *name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if unit.starts_with(',') {
+        return Err("numbers have a point, not a comma: `2.5`".to_owned());
+    }
+    let Ok(number) = number.parse::<f64>() else {
+        return Err(format!("`{value}` does not start with a number"));
+    };
+    if unit.is_empty() {
+        return Err(format!(
+            "a unit is missing: one of {all}, as in `{metric} {} {number} {}`",
+            if metric.rises() { ">=" } else { "<=" },
+            units[0].0
+        ));
+    }
+    // Letters' case tells mW from MW; where only one reading is possible, it does not matter.
+    let exact = units.iter().find(|(name, _)| *name == unit);
+    let loose: Vec<_> = units
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(unit))
+        .collect();
+    let scale = match (exact, loose.as_slice()) {
+        (Some((_, scale)), _) | (None, [(_, scale)]) => *scale,
+        _ => {
+            return Err(format!("`{unit}` is no unit of `{metric}`: one of {all}"));
+        }
+    };
+    let bound = number * scale;
+    if !bound.is_finite() || bound < 0.0 || (bound == 0.0 && metric.rises()) {
+        return Err("a bound must be finite and not negative".to_owned());
+    }
+    Ok(bound)
 }
 
 /// Targets of a list of texts: each read, and none said twice with different bounds unnoticed.
@@ -339,5 +345,9 @@ pub fn targets(texts: &[String]) -> Result<Vec<Target>, Vec<String>> {
     if list.is_empty() && faults.is_empty() {
         faults.push("no target: give one such as `--slo 'ttft_p95 <= 2s'`".to_owned());
     }
-    if faults.is_empty() { Ok(list) } else { Err(faults) }
+    if faults.is_empty() {
+        Ok(list)
+    } else {
+        Err(faults)
+    }
 }

@@ -19,7 +19,11 @@ fn targets_have_units() {
         ("refused <= 1 %", 0.01),
     ] {
         let target = one(text).expect(text);
-        assert!((target.bound / bound - 1.0).abs() < 1e-12, "{text}: {}", target.bound);
+        assert!(
+            (target.bound / bound - 1.0).abs() < 1e-12,
+            "{text}: {}",
+            target.bound
+        );
     }
 }
 

@@ -72,7 +72,12 @@ fn edge(axis: Axis, edge: &Edge) -> String {
 }
 
 fn probe_line(out: &mut String, targets: &[Target], probe: &Probe) {
-    _ = write!(out, "  {:>10}  {:<8}", short(probe.load), probe.verdict.word());
+    _ = write!(
+        out,
+        "  {:>10}  {:<8}",
+        short(probe.load),
+        probe.verdict.word()
+    );
     if let Some(why) = &probe.refused {
         _ = write!(out, "  {why}");
     }
@@ -93,9 +98,8 @@ fn probe_line(out: &mut String, targets: &[Target], probe: &Probe) {
 }
 
 fn buys_line(out: &mut String, buys: &Buys, axis: Axis) {
-    let change = |value: Option<f64>| {
-        value.map_or_else(|| "?".to_owned(), |value| format!("{value:+.2} %"))
-    };
+    let change =
+        |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| format!("{value:+.2} %"));
     _ = writeln!(
         out,
         "  {:<18} {:>9} {:>9}",
@@ -114,7 +118,11 @@ pub fn table(plans: &[Plan], refused: &[(String, String)]) -> String {
     let mut out = String::new();
     if plans.len() + refused.len() > 1 {
         let axis = plans.first().map_or("load", |plan| plan.axis.unit());
-        _ = writeln!(out, "{:<34} {:>12} {:>12}  limited by", "", "meets", "misses");
+        _ = writeln!(
+            out,
+            "{:<34} {:>12} {:>12}  limited by",
+            "", "meets", "misses"
+        );
         for plan in plans {
             let number = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), short);
             let by = plan.limits.as_ref().map_or("", |limits| &limits.target);
@@ -137,19 +145,47 @@ pub fn table(plans: &[Plan], refused: &[(String, String)]) -> String {
     out
 }
 
+/// Of plans of several models, the largest that meets the targets.
+pub fn largest_model(plans: &[Plan]) -> String {
+    let able = plans.iter().filter(|plan| plan.edge.meets.is_some());
+    match able.max_by_key(|plan| plan.taken) {
+        Some(plan) => format!(
+            "largest model that meets the targets: {} ({} GB taken before any context)\n",
+            plan.title,
+            short(plan.taken as f64 / 1e9)
+        ),
+        None => "no model meets the targets\n".to_owned(),
+    }
+}
+
 fn one(out: &mut String, plan: &Plan) {
     let targets: Vec<&str> = plan.targets.iter().map(|t| t.text.as_str()).collect();
-    _ = writeln!(out, "{}: most {} with {}", plan.title, plan.axis, targets.join(" and "));
+    _ = writeln!(
+        out,
+        "{}: most {} with {}",
+        plan.title,
+        plan.axis,
+        targets.join(" and ")
+    );
     _ = writeln!(out, "  {}", edge(plan.axis, &plan.edge));
     for remark in &plan.edge.remarks {
         _ = writeln!(out, "  note: {remark}");
     }
-    _ = writeln!(out, "\nsimulated loads ({}), means over replications ± 95 %", plan.axis.unit());
+    _ = writeln!(
+        out,
+        "\nsimulated loads ({}), means over replications ± 95 %",
+        plan.axis.unit()
+    );
     for probe in &plan.edge.probes {
         probe_line(out, &plan.targets, probe);
     }
     if let Some(limits) = &plan.limits {
-        _ = writeln!(out, "\nat {} `{}` is missed", short(limits.load), limits.target);
+        _ = writeln!(
+            out,
+            "\nat {} `{}` is missed",
+            short(limits.load),
+            limits.target
+        );
         for because in &limits.because {
             _ = writeln!(out, "  {because}");
         }
@@ -274,7 +310,13 @@ pub fn needs_json(needs: &[Need]) -> Value {
 }
 
 /// The feasible region: verdicts by load and a second load, or by load and what was planned.
-pub fn region(title: &str, x: Axis, columns: &[f64], y: &str, rows: &[(String, Vec<Verdict>)]) -> Map {
+pub fn region(
+    title: &str,
+    x: Axis,
+    columns: &[f64],
+    y: &str,
+    rows: &[(String, Vec<Verdict>)],
+) -> Map {
     let all = [Verdict::Meets, Verdict::Unclear, Verdict::Misses];
     let cell = |verdict: &Verdict| {
         Cell::Choice(all.iter().position(|known| known == verdict).unwrap_or(2))

@@ -102,12 +102,12 @@ pub fn shape(source: Source) -> Result<(crate::roofline::Shape, String), String>
         .and_then(|id| header::file_type(id as u64))
         .ok_or_else(|| format!("{file}: `general.file_type` is missing: give `--type`"))?;
     let weights = header.weights(&file, &mut notes);
-    let name = header
-        .text("general.name")
-        .unwrap_or_else(|| file.clone());
+    let name = header.text("general.name").unwrap_or_else(|| file.clone());
     let mut shape = crate::roofline::Shape::dense(&name, &of_dimensions);
     shape.attending = grows;
-    shape.weights_bytes = weights.filter(|_| header.tensors > 0).map(|known| known.value);
+    shape.weights_bytes = weights
+        .filter(|_| header.tensors > 0)
+        .map(|known| known.value);
     shape.max_context = need("context_length").ok();
     Ok((shape, quant.to_lowercase()))
 }

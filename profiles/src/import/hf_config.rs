@@ -59,10 +59,7 @@ pub fn shape(file: &str, text: &str, options: &Options) -> Result<crate::rooflin
     let mut value: Value =
         serde_json::from_str(text).map_err(|error| format!("{file}: no JSON: {error}"))?;
     defaults::fill(&mut value);
-    let config = Config {
-        root: &value,
-        text,
-    };
+    let config = Config { root: &value, text };
     let fault = |(line, fault): Fault| format!("{file}:{line}: {fault}");
     decoder(&config).map_err(fault)?;
     let mut shape = text_model::roofline(&config, &name(&config, file)).map_err(fault)?;

@@ -126,10 +126,7 @@ impl Chip {
                 ));
             }
             for (datatype, rate) in &engine.peak_gops {
-                positive(
-                    &format!("`engines.{name}.peak_gops.{datatype}`"),
-                    *rate,
-                )?;
+                positive(&format!("`engines.{name}.peak_gops.{datatype}`"), *rate)?;
             }
             for core in &engine.cores {
                 positive(&format!("`engines.{name}.cores.ghz`"), core.ghz)?;

@@ -87,7 +87,11 @@ pub fn over(folder: &Path, chips: &[Chip]) -> io::Result<Holdout> {
                 continue;
             };
             holdout.files += 1;
-            let shown = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+            let shown = file
+                .strip_prefix(folder)
+                .unwrap_or(&file)
+                .display()
+                .to_string();
             let mut notes = Notes::default();
             let rows = if runtime == "rkllm" {
                 rkllm::read(&shown, &text, &mut notes)
@@ -216,7 +220,10 @@ fn residuals<'a>(cases: &'a [Case], unseen: Option<&str>) -> Vec<Residual<'a>> {
     // One fit for each family, phase and chip: the rows of a chip share it.
     let mut fits: BTreeMap<(&Family, Phase, &str), Option<Factors>> = BTreeMap::new();
     let mut list = Vec::new();
-    for case in cases.iter().filter(|case| Some(case.chip.as_str()) != unseen) {
+    for case in cases
+        .iter()
+        .filter(|case| Some(case.chip.as_str()) != unseen)
+    {
         let key = (&case.family, case.phase, case.chip.as_str());
         let factors = fits.entry(key).or_insert_with(|| {
             let others: Vec<&Case> = cases

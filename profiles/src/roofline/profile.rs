@@ -204,10 +204,6 @@ pub fn costs(
     done
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "what is put together here is all that a stage depends on"
-)]
 fn stages(
     chip: &Chip,
     name: &str,
@@ -229,7 +225,11 @@ fn stages(
         "gpu" => "vulkan",
         _ => "",
     };
-    let runtime = if engine.kind == "npu" { runtime } else { "llama.cpp" };
+    let runtime = if engine.kind == "npu" {
+        runtime
+    } else {
+        "llama.cpp"
+    };
     let family = rows::family(runtime, backend, engine);
     let predict = |phase, work: Work| {
         efficiencies
@@ -254,25 +254,10 @@ fn stages(
     };
     let (each, slope, grows) = (less(&one, &base), less(&deep, &one), less(&after, &token));
     let mut out = format!("[engines.{name}]\norigin = \"roofline\"\n\n");
-    if let Some(work) = placed.encode(engine, threads)
-        && let Some(time) = efficiencies.predict(&family.key, Phase::Prefill, work, "f16")
-    {
-        let bytes = shape.vision.as_ref().map_or(0.0, |vision| {
-            2.0 * vision.parameters + 24.0 * vision.hidden * vision.depth * vision.patches
-        });
-        _ = writeln!(
-            out,
-            "[engines.{name}.stages.encode]\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n",
-            quantity(&time),
-            number(bytes)
-        );
-    } else if shape.vision.is_some() {
-        _ = writeln!(
-            out,
-            "[engines.{name}.unsupported]\nencode = {}\n",
-            text("no prediction: the datasheet states no FP16 rate, or too few chips have been measured with f16")
-        );
-    }
+    let time = placed
+        .encode(engine, threads)
+        .and_then(|work| efficiencies.predict(&family.key, Phase::Prefill, work, "f16"));
+    out += &encode(name, shape, time.as_ref());
     let kv = shape.kv_bytes();
     for stage in ["ingest", "query_prefill"] {
         _ = writeln!(
@@ -304,4 +289,21 @@ fn stages(
         );
     }
     Ok(out)
+}
+
+/// The encode stage, or why there is none; nothing of a model without a vision tower.
+fn encode(name: &str, shape: &Shape, time: Option<&Predicted>) -> String {
+    let Some(vision) = &shape.vision else {
+        return String::new();
+    };
+    let Some(time) = time else {
+        let why = "no prediction: the datasheet states no FP16 rate, or too few chips have been measured with f16";
+        return format!("[engines.{name}.unsupported]\nencode = {}\n\n", text(why));
+    };
+    let bytes = 2.0 * vision.parameters + 24.0 * vision.hidden * vision.depth * vision.patches;
+    format!(
+        "[engines.{name}.stages.encode]\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n\n",
+        quantity(time),
+        number(bytes)
+    )
 }

@@ -53,29 +53,33 @@ fn point(row: &Row) -> Option<(bool, f64, f64)> {
         _ => return None,
     };
     let tokens = tokens as f64;
-    Some((decode, depth as f64 + (tokens - 1.0) / 2.0, row.secs / tokens))
+    Some((
+        decode,
+        depth as f64 + (tokens - 1.0) / 2.0,
+        row.secs / tokens,
+    ))
 }
 
 /// `a + b·context` through points, least squares of relative errors, `b` not negative.
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
-    let (mut s, mut sx, mut sxx, mut sy, mut sxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for &(x, y) in points {
-        let w = 1.0 / (y * y);
-        s += w;
-        sx += w * x;
-        sxx += w * x * x;
-        sy += w * y;
-        sxy += w * x * y;
+    let mut sums = [0.0; 5];
+    for &(context, secs) in points {
+        let weight = 1.0 / (secs * secs);
+        let terms = [1.0, context, context * context, secs, context * secs];
+        for (sum, term) in sums.iter_mut().zip(terms) {
+            *sum += weight * term;
+        }
     }
-    let determinant = s * sxx - sx * sx;
-    if determinant <= 1e-9 * s * sxx {
+    let [ones, x, xx, y, xy] = sums;
+    let determinant = ones * xx - x * x;
+    if determinant <= 1e-9 * ones * xx {
         return None;
     }
-    let b = (s * sxy - sx * sy) / determinant;
-    if b < 0.0 {
-        return Some((sy / s, 0.0));
+    let slope = (ones * xy - x * y) / determinant;
+    if slope < 0.0 {
+        return Some((y / ones, 0.0));
     }
-    Some(((sxx * sy - sx * sxy) / determinant, b))
+    Some(((xx * y - x * xy) / determinant, slope))
 }
 
 /// Every rate at a context beyond twice the longest of the shorter half, from the shorter half: time a token
@@ -96,7 +100,9 @@ pub(super) fn long(rows: &[Row]) -> Vec<Reached> {
                 continue;
             };
             // Prompts of a few hundred tokens do not fill an engine, which is no matter of context.
-            let fills = |row: &Row| decode || matches!(row.test, Test::Prefill { tokens, .. } if tokens >= 512);
+            let fills = |row: &Row| {
+                decode || matches!(row.test, Test::Prefill { tokens, .. } if tokens >= 512)
+            };
             let (short, far): (Vec<_>, Vec<_>) = own
                 .iter()
                 .filter(|(row, ..)| fills(row))
@@ -164,7 +170,8 @@ pub(super) fn combined(rows: &[Row]) -> Vec<Reached> {
                 .iter()
                 .filter(|other| matches!(other.test, Test::Decode { .. }))
                 .min_by(|a, b| {
-                    let gap = |row: &Row| point(row).map_or(f64::MAX, |p| (p.1 - depth as f64).abs());
+                    let gap =
+                        |row: &Row| point(row).map_or(f64::MAX, |p| (p.1 - depth as f64).abs());
                     gap(a).total_cmp(&gap(b))
                 })
             else {

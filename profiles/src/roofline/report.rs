@@ -46,7 +46,11 @@ pub fn text(of: &Holdout) -> (String, bool) {
     line(&mut out, "all", "", "", &all);
     let mut met = true;
     let mut verdict = |out: &mut String, what: &str, value: f64, bound: f64, least: bool| {
-        let holds = if least { value >= bound } else { value <= bound };
+        let holds = if least {
+            value >= bound
+        } else {
+            value <= bound
+        };
         met &= holds;
         _ = writeln!(
             out,
@@ -67,7 +71,13 @@ pub fn text(of: &Holdout) -> (String, bool) {
         }) => {
             verdict(&mut out, "median error", median, MEDIAN, false);
             verdict(&mut out, "90th percentile", p90, P90, false);
-            verdict(&mut out, "measured within the 90 % intervals", inside, INSIDE, true);
+            verdict(
+                &mut out,
+                "measured within the 90 % intervals",
+                inside,
+                INSIDE,
+                true,
+            );
         }
         None => {
             out += "MISSED no value can be predicted from other chips\n";
@@ -76,7 +86,11 @@ pub fn text(of: &Holdout) -> (String, bool) {
     }
     for (title, list, bound) in [
         ("Rates at long contexts from shorter ones", &of.long, LONG),
-        ("Prompt and answer in one, from separate rows", &of.combined, COMBINED),
+        (
+            "Prompt and answer in one, from separate rows",
+            &of.combined,
+            COMBINED,
+        ),
     ] {
         met &= reached(&mut out, title, list, bound);
     }

@@ -104,7 +104,10 @@ fn model(row: &Row) -> Result<(Shape, String), String> {
         return Err(format!("`{name}` says neither size nor data type"));
     };
     let rest: Vec<&str> = words.filter(|word| *word != "mostly").collect();
-    let datatype = rest.join("").replace("-Medium", "_M").replace("-Small", "_S");
+    let datatype = rest
+        .join("")
+        .replace("-Medium", "_M")
+        .replace("-Small", "_S");
     if datatype.is_empty() {
         return Err(format!("`{name}` says no data type"));
     }
@@ -113,7 +116,11 @@ fn model(row: &Row) -> Result<(Shape, String), String> {
             "`{name}` is a mixture of experts, of which the row does not say how many a token reads"
         ));
     }
-    let datatype = datatype.split("-4.25bpw").next().unwrap_or("").to_lowercase();
+    let datatype = datatype
+        .split("-4.25bpw")
+        .next()
+        .unwrap_or("")
+        .to_lowercase();
     let parameters = of("params").and_then(count);
     let weights = row.weights_bytes;
     if let Some(shape) = shape::known(&format!("{family} {size}")) {

@@ -168,9 +168,9 @@ pub fn bits(datatype: &str) -> Option<f64> {
     if let Some(rest) = name.strip_prefix('w') {
         let (width, rest) = rest.split_once('a')?;
         let width: f64 = width.parse().ok().filter(|width| *width > 0.0)?;
-        let scale = rest.split_once("_g").map_or(Some(0.0), |(_, size)| {
-            group(size).map(|size| 16.0 / size)
-        })?;
+        let scale = rest
+            .split_once("_g")
+            .map_or(Some(0.0), |(_, size)| group(size).map(|size| 16.0 / size))?;
         return Some(width + scale);
     }
     // Blocks of ggml; mixtures at what their files come to.
@@ -201,7 +201,10 @@ struct Catalogue {
 #[serde(deny_unknown_fields)]
 struct Entry {
     called: Vec<String>,
-    #[expect(dead_code, reason = "for readers of the file, and the reader insists on it")]
+    #[expect(
+        dead_code,
+        reason = "for readers of the file, and the reader insists on it"
+    )]
     source: String,
     shape: Dimensions,
 }

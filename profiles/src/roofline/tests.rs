@@ -64,7 +64,10 @@ fn shipped_data_are_read() {
         toml::from_str(include_str!("efficiency.toml")).expect("the file is right");
     for (family, phases) in &fitted.family {
         for (phase, factors) in phases {
-            assert!(factors.chips.len() >= 2, "{family}, {phase}: one chip explains it");
+            assert!(
+                factors.chips.len() >= 2,
+                "{family}, {phase}: one chip explains it"
+            );
         }
     }
     assert!(fitted.spread.values().all(|spread| *spread > 0.0));
@@ -121,8 +124,18 @@ fn half_the_memory_width_halves_decode_and_leaves_prefill() {
         let placed = Placed::new(chip, "npu", &chip.engines["npu"], &model, "w8a8", None);
         let placed = placed.expect("it fits");
         let shipped = Efficiencies::shipped();
-        let decode = shipped.predict("rkllm/npu", Phase::Decode, placed.decode(64.0, 128.0), "w8a8");
-        let prefill = shipped.predict("rkllm/npu", Phase::Prefill, placed.prefill(128.0, 0.0), "w8a8");
+        let decode = shipped.predict(
+            "rkllm/npu",
+            Phase::Decode,
+            placed.decode(64.0, 128.0),
+            "w8a8",
+        );
+        let prefill = shipped.predict(
+            "rkllm/npu",
+            Phase::Prefill,
+            placed.prefill(128.0, 0.0),
+            "w8a8",
+        );
         (decode.expect("fitted").secs, prefill.expect("fitted").secs)
     };
     let (slow, fast) = (rate(&narrow), rate(rk3588));
@@ -145,12 +158,20 @@ fn what_does_not_go_is_an_answer() {
     let mut large = shape.clone();
     large.weights_bytes = Some(4.5e9);
     let refusal = place(&large, "w8a8");
-    assert!(refusal.to_string().starts_with("does not fit this engine's address space"), "{refusal}");
+    assert!(
+        refusal
+            .to_string()
+            .starts_with("does not fit this engine's address space"),
+        "{refusal}"
+    );
     let mut huge = shape.clone();
     huge.weights_bytes = Some(17e9);
     let cpu = &chip.engines["cpu"];
     let refusal = Placed::new(&chip, "cpu", cpu, &huge, "q4_0", None).expect_err("too large");
-    assert!(refusal.to_string().starts_with("does not fit memory"), "{refusal}");
+    assert!(
+        refusal.to_string().starts_with("does not fit memory"),
+        "{refusal}"
+    );
     let refusal = Placed::new(&chip, "cpu", cpu, &shape, "q9_x", None).expect_err("no such type");
     assert!(matches!(refusal, Refusal::UnknownType { .. }), "{refusal}");
 }
@@ -161,14 +182,18 @@ fn time_grows_with_work_and_falls_with_peaks() {
     let (slow, fast) = (toy("slow", 20.0, 1000.0), toy("fast", 40.0, 2000.0));
     let place = |chip| -> Vec<f64> {
         let chip: &Chip = chip;
-        let placed = Placed::new(chip, "npu", &chip.engines["npu"], &shape, "w8a8", None).expect("fits");
+        let placed =
+            Placed::new(chip, "npu", &chip.engines["npu"], &shape, "w8a8", None).expect("fits");
         let all = [placed.prefill(64.0, 0.0), placed.decode(8.0, 100.0)];
-        all.iter().flat_map(|work| [work.compute, work.stream]).collect()
+        all.iter()
+            .flat_map(|work| [work.compute, work.stream])
+            .collect()
     };
     for (slow, fast) in place(&slow).into_iter().zip(place(&fast)) {
         assert!((slow / fast - 2.0).abs() < 1e-9, "{slow} {fast}");
     }
-    let placed = Placed::new(&slow, "npu", &slow.engines["npu"], &shape, "w8a8", None).expect("fits");
+    let placed =
+        Placed::new(&slow, "npu", &slow.engines["npu"], &shape, "w8a8", None).expect("fits");
     assert!(placed.prefill(128.0, 0.0).compute > placed.prefill(64.0, 0.0).compute);
     assert!(placed.prefill(64.0, 1000.0).compute > placed.prefill(64.0, 0.0).compute);
     assert!(placed.decode(8.0, 1000.0).stream > placed.decode(8.0, 0.0).stream);
@@ -178,7 +203,10 @@ fn time_grows_with_work_and_falls_with_peaks() {
 fn threads_on_slow_cores_are_waited_for() {
     let chip = toy("toy", 34.0, 6000.0);
     let cpu = &chip.engines["cpu"];
-    let peak = |threads| cpu.peak_gops("int8", Some(threads)).expect("it has so many");
+    let peak = |threads| {
+        cpu.peak_gops("int8", Some(threads))
+            .expect("it has so many")
+    };
     assert_eq!(peak(4), 512.0);
     // Eight: twice the threads at the harmonic mean of 128 and 64.
     assert!((peak(8) - 8.0 * 2.0 / (1.0 / 128.0 + 1.0 / 64.0)).abs() < 1e-9);
@@ -222,17 +250,32 @@ fn a_chip_that_follows_the_law_is_predicted_without_its_rows() {
             Test::Prefill { tokens, .. } => (placed.prefill(tokens as f64, 0.0), factors[0].1),
             _ => (placed.decode(64.0, 128.0), factors[1].1),
         };
-        let secs = work.terms().iter().zip(bounds).map(|(a, b)| a * b).sum::<f64>();
-        let pairs = [("soc", chip.key.as_str()), ("model", model), ("quant", "w8a8")];
+        let secs = work
+            .terms()
+            .iter()
+            .zip(bounds)
+            .map(|(a, b)| a * b)
+            .sum::<f64>();
+        let pairs = [
+            ("soc", chip.key.as_str()),
+            ("model", model),
+            ("quant", "w8a8"),
+        ];
         Row {
-            identity: pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Identity>(),
+            identity: pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect::<Identity>(),
             test,
             secs: secs * times,
             spread: Spread::Unknown,
             cold_s: None,
             stated: true,
             weights_bytes: None,
-            place: Place { file: "toy".to_owned(), line: 1 },
+            place: Place {
+                file: "toy".to_owned(),
+                line: 1,
+            },
             shown: String::new(),
             block: 1,
         }
@@ -243,12 +286,30 @@ fn a_chip_that_follows_the_law_is_predicted_without_its_rows() {
             .enumerate()
             .flat_map(|(at, chip)| {
                 let times = if at == 2 { times } else { 1.0 };
-                ["Qwen2 0.5B", "TinyLLAMA 1.1B", "Gemma2 2B"].into_iter().flat_map(move |model| {
-                    [
-                        row(chip, model, Test::Prefill { tokens: 128, depth: 0 }, times),
-                        row(chip, model, Test::Decode { tokens: 64, depth: 128 }, times),
-                    ]
-                })
+                ["Qwen2 0.5B", "TinyLLAMA 1.1B", "Gemma2 2B"]
+                    .into_iter()
+                    .flat_map(move |model| {
+                        [
+                            row(
+                                chip,
+                                model,
+                                Test::Prefill {
+                                    tokens: 128,
+                                    depth: 0,
+                                },
+                                times,
+                            ),
+                            row(
+                                chip,
+                                model,
+                                Test::Decode {
+                                    tokens: 64,
+                                    depth: 128,
+                                },
+                                times,
+                            ),
+                        ]
+                    })
             })
             .collect()
     };
@@ -276,11 +337,19 @@ fn a_chip_that_follows_the_law_is_predicted_without_its_rows() {
 #[test]
 fn one_chip_explains_nothing() {
     let case = |chip: &str, datatype: &str| Case {
-        family: Family { key: "x/cpu".to_owned(), kind: "cpu".to_owned() },
+        family: Family {
+            key: "x/cpu".to_owned(),
+            kind: "cpu".to_owned(),
+        },
         chip: chip.to_owned(),
         datatype: datatype.to_owned(),
         phase: Phase::Prefill,
-        work: super::Work { compute: 1.0, stream: 0.1, feed: 0.0, host: 0.0 },
+        work: super::Work {
+            compute: 1.0,
+            stream: 0.1,
+            feed: 0.0,
+            host: 0.0,
+        },
         secs: 3.0,
         place: String::new(),
     };
@@ -299,10 +368,22 @@ fn profiles_of_a_datasheet_are_right() {
     sim::load::check_soc("toy", &soc).unwrap_or_else(|faults| panic!("{faults}\n{soc}"));
     let costs = profile::costs(&chip, "m", &shape(), "w8a8", "rkllm", &halves());
     assert_eq!(costs.able, 1, "{:?}", costs.remarks);
-    sim::load::check_costs("m", &costs.toml).unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
-    let none = profile::costs(&chip, "m", &shape(), "w8a8", "rkllm", &Efficiencies::default());
+    sim::load::check_costs("m", &costs.toml)
+        .unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
+    let none = profile::costs(
+        &chip,
+        "m",
+        &shape(),
+        "w8a8",
+        "rkllm",
+        &Efficiencies::default(),
+    );
     assert_eq!((none.able, none.toml.as_str()), (0, ""));
-    assert!(none.remarks.iter().all(|remark| remark.contains("fewer than two chips")));
+    assert!(
+        none.remarks
+            .iter()
+            .all(|remark| remark.contains("fewer than two chips"))
+    );
 }
 
 #[test]
@@ -310,10 +391,22 @@ fn wrong_datasheets_say_what_is_wrong() {
     for (text, says) in [
         ("", "missing field `chip`"),
         ("chip = 1", "invalid type"),
-        ("[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 0\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}", "`capacity_gb` is 0"),
-        ("[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = nan\nhost_gflops = 1\nsource = \"\"\nengines = {}", "`peak_gbps` is NaN"),
-        ("[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.tpu]\nkind = \"tpu\"\ntypes = []", "give cpu, gpu or npu"),
-        ("[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.npu]\nkind = \"npu\"\ntypes = []", "neither `peak_gops` nor `cores`"),
+        (
+            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 0\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}",
+            "`capacity_gb` is 0",
+        ),
+        (
+            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = nan\nhost_gflops = 1\nsource = \"\"\nengines = {}",
+            "`peak_gbps` is NaN",
+        ),
+        (
+            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.tpu]\nkind = \"tpu\"\ntypes = []",
+            "give cpu, gpu or npu",
+        ),
+        (
+            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.npu]\nkind = \"npu\"\ntypes = []",
+            "neither `peak_gops` nor `cores`",
+        ),
     ] {
         let fault = chip::parse(text).expect_err(text);
         assert!(fault.contains(says), "{text}: {fault}");

@@ -177,7 +177,9 @@ impl<'a> Engine<'a> {
         if stated {
             self.origin(&key, fitted, &rows, &how);
         } else {
-            let how = format!("{how}; at which length and context the rate was reached is not stated, so it has no measured range");
+            let how = format!(
+                "{how}; at which length and context the rate was reached is not stated, so it has no measured range"
+            );
             self.origins += &origin(&key, "derived", &sources(&rows), &how);
         }
         // A table is followed by its form only roughly: what is checked with it must not rest on that.

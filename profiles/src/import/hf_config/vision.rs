@@ -21,7 +21,10 @@ pub(super) fn read(config: &Config<'_>, options: &Options, facts: &mut Facts) {
 }
 
 /// The tower's shape, where its operations can be counted: a transformer, or its weights over its patches.
-pub(super) fn roofline(config: &Config<'_>, options: &Options) -> Option<crate::roofline::shape::Vision> {
+pub(super) fn roofline(
+    config: &Config<'_>,
+    options: &Options,
+) -> Option<crate::roofline::shape::Vision> {
     let tower = Tower {
         root: config.root,
         table: config.root.get("vision_config"),

@@ -23,7 +23,10 @@ fn decimal_commas_are_read_where_they_mean_nothing_else() {
     // A thousand and more, or one and a bit.
     let done = of("1,234 ± 0.11");
     assert!(done.files.is_empty());
-    done.says(NoteKind::Skipped, "is 1234 or 1.234: write it without a comma");
+    done.says(
+        NoteKind::Skipped,
+        "is 1234 or 1.234: write it without a comma",
+    );
     of("1,2,3 ± 0.11").says(NoteKind::Skipped, "is not a number");
 }
 
@@ -35,17 +38,28 @@ fn a_rate_of_no_stated_length_claims_no_range() {
     let decode = file.split("stages.decode]").nth(1).expect("it decodes");
     let decode = decode.split("\n[").next().unwrap_or("");
     assert!(!decode.contains("measured_"), "{decode}");
-    assert!(file.contains("is not stated, so it has no measured range"), "{file}");
+    assert!(
+        file.contains("is not stated, so it has no measured range"),
+        "{file}"
+    );
 }
 
 #[test]
 fn a_stage_table_does_not_say_how_many_tokens_were_generated() {
     let text = "### Multimodal\n\n| model | Stage | RK3588(w8a8) |\n| :--- | :---: | :---: |\n| Toy-2B | Prefill(len=196) | 632.6ms |\n|  | Decode | 16.6 tokens/s |\n";
     let done = run(Kind::Rkllm, &Options::default(), &[("t.md", text)]);
-    let decode = done.file().split("stages.decode]").nth(1).expect("it decodes");
+    let decode = done
+        .file()
+        .split("stages.decode]")
+        .nth(1)
+        .expect("it decodes");
     let decode = decode.split("\n[").next().unwrap_or("");
     assert!(!decode.contains("measured_"), "{decode}");
-    assert!(done.file().contains("measured_tokens = [196, 196]"), "{}", done.file());
+    assert!(
+        done.file().contains("measured_tokens = [196, 196]"),
+        "{}",
+        done.file()
+    );
 }
 
 /// A header of version 3 with these keys and tensors, little-endian.
@@ -80,8 +94,14 @@ fn a_key_or_a_tensor_that_is_there_twice_is_refused() {
         assert!(done.files.is_empty());
         done.says(NoteKind::Refused, says);
     };
-    refused(&header(&["a.b", "a.c", "a.b"], &[]), "key `a.b` is there twice");
-    refused(&header(&["a.b"], &["t", "u", "t"]), "tensor `t` is there twice");
+    refused(
+        &header(&["a.b", "a.c", "a.b"], &[]),
+        "key `a.b` is there twice",
+    );
+    refused(
+        &header(&["a.b"], &["t", "u", "t"]),
+        "tensor `t` is there twice",
+    );
     let done = run_bytes(
         Kind::Gguf,
         &Options::default(),
