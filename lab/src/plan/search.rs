@@ -138,10 +138,7 @@ fn refine(
 /// The edge of all probes, and what lies on the wrong side of it.
 fn finish(axis: Axis, probes: Probes, mut remarks: Vec<String>, ruly: bool) -> Edge {
     let low = largest(&probes);
-    let high = low.map_or_else(
-        || probes.iter().map(|(probe, _)| probe.load).reduce(f64::min),
-        |low| above(&probes, low),
-    );
+    let high = above(&probes, low.unwrap_or(f64::NEG_INFINITY));
     let mut probes: Vec<Probe> = probes.into_iter().map(|(probe, _)| probe).collect();
     probes.sort_by(|a, b| a.load.total_cmp(&b.load));
     let islands: Vec<String> = probes
