@@ -138,11 +138,19 @@ impl Axis {
                 document["context"]["keep"] = value(keep);
             }
             Self::FrameRate => each(&mut document, |stream| {
-                let Some(frames) = stream.get_mut("frames") else {
+                if stream.get("frames").is_none() {
                     return Ok(false);
-                };
-                let Some(periodic) = frames.get_mut("clock").and_then(|c| c.get_mut("periodic"))
-                else {
+                }
+                let periodic = clock(stream)
+                    .is_some()
+                    .then(|| {
+                        stream
+                            .get_mut("frames")?
+                            .get_mut("clock")?
+                            .get_mut("periodic")
+                    })
+                    .flatten();
+                let Some(periodic) = periodic else {
                     return Err(
                         "its frames have no rate that could be set: `clock` must be periodic",
                     );
@@ -154,19 +162,25 @@ impl Axis {
                 let Some(queries) = stream.get_mut("queries") else {
                     return Ok(false);
                 };
-                let Some(arrivals) = queries.get_mut("arrivals") else {
+                let arrivals = queries
+                    .get_mut("arrivals")
+                    .and_then(Item::as_table_like_mut);
+                let Some(arrivals) = arrivals else {
                     return Ok(false);
                 };
-                if let Some(law) = arrivals.get_mut("periodic") {
-                    law["period_s"] = value(1.0 / load);
-                } else if let Some(law) = arrivals.get_mut("poisson") {
-                    law["rate_hz"] = value(load);
-                } else if let Some(law) = arrivals.get_mut("gamma") {
-                    law["rate_hz"] = value(load);
-                } else {
+                let laws = [
+                    ("periodic", "period_s", 1.0 / load),
+                    ("poisson", "rate_hz", load),
+                    ("gamma", "rate_hz", load),
+                ];
+                let law = laws.iter().find(|(kind, ..)| arrivals.contains_key(kind));
+                let Some((kind, key, to)) = law else {
                     return Err(
                         "its queries have no rate that could be set: `arrivals` must be periodic, poisson or gamma",
                     );
+                };
+                if let Some(law) = arrivals.get_mut(kind) {
+                    law[key] = value(*to);
                 }
                 Ok(true)
             })?,

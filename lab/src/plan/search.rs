@@ -117,21 +117,24 @@ fn refine(
         let Some(high) = above(probes, low) else {
             return;
         };
-        let known = |load: f64, probes: &Probes| {
+        let deep = |load: f64, probes: &Probes| {
             let mut all = probes.iter();
             all.any(|(probe, deep)| probe.load == load && *deep)
         };
-        let middle = between(axis, low, high);
-        match middle {
-            Some(middle) if !known(middle, probes) => {
-                look(middle, true, probes);
-            }
-            _ if !known(low, probes) || !known(high, probes) => {
-                look(low, true, probes);
-                look(high, true, probes);
-            }
-            _ => return,
-        }
+        // Between the two there may be loads that are unclear: both ends of them are sought.
+        let inside = |(probe, _): &&(Probe, bool)| probe.load > low && probe.load < high;
+        let loads = || probes.iter().filter(inside).map(|(probe, _)| probe.load);
+        let first = loads().reduce(f64::min).unwrap_or(high);
+        let last = loads().reduce(f64::max).unwrap_or(low);
+        let next = [between(axis, low, first), between(axis, last, high)]
+            .into_iter()
+            .flatten()
+            .chain([low, high, first, last])
+            .find(|load| !deep(*load, probes));
+        match next {
+            Some(load) => look(load, true, probes),
+            None => return,
+        };
     }
 }
 
@@ -141,15 +144,16 @@ fn finish(axis: Axis, probes: Probes, mut remarks: Vec<String>, ruly: bool) -> E
     let high = above(&probes, low.unwrap_or(f64::NEG_INFINITY));
     let mut probes: Vec<Probe> = probes.into_iter().map(|(probe, _)| probe).collect();
     probes.sort_by(|a, b| a.load.total_cmp(&b.load));
-    let islands: Vec<String> = probes
+    let islands: Vec<f64> = probes
         .iter()
         .filter(|probe| probe.verdict == Verdict::Misses && low.is_some_and(|low| probe.load < low))
-        .map(|probe| format!("{}", probe.load))
+        .map(|probe| probe.load)
         .collect();
-    if !islands.is_empty() {
+    if let (Some(first), Some(last)) = (islands.first(), islands.last()) {
         remarks.push(format!(
-            "not monotone: {axis} {} miss a target though a larger load meets all",
-            islands.join(", ")
+            "not monotone: {} smaller loads, {first} to {last} {}, miss a target too",
+            islands.len(),
+            axis.unit()
         ));
     }
     Edge {
@@ -200,7 +204,21 @@ fn bracket(
 
 fn settle(axis: Axis, load: f64, range: Range) -> f64 {
     let load = load.clamp(range.low, range.high);
-    if axis.whole() { load.round() } else { load }
+    if axis.whole() {
+        load.round()
+    } else {
+        plain(load)
+    }
+}
+
+/// A load in four digits: what a person would type, and one load of what rounding would make two.
+fn plain(load: f64) -> f64 {
+    let scale = 10_f64.powi(3 - load.log10().floor() as i32);
+    if scale.is_finite() && scale > 0.0 {
+        (load * scale).round() / scale
+    } else {
+        load
+    }
 }
 
 /// A load between two, if they can still be told apart.
@@ -209,7 +227,7 @@ fn between(axis: Axis, low: f64, high: f64) -> Option<f64> {
         let middle = ((low + high) / 2.0).floor();
         return (middle > low && middle < high).then_some(middle);
     }
-    (high / low > 1.0 + CLOSE).then(|| (low * high).sqrt())
+    (high / low > 1.0 + CLOSE).then(|| plain((low * high).sqrt()))
 }
 
 /// Loads from the least to the greatest, evenly in their logarithm.

@@ -226,6 +226,9 @@ fn least_squares<const N: usize>(
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Efficiencies {
+    /// Files with the measurements behind them.
+    #[serde(default)]
+    pub from: Vec<String>,
     /// Half-widths of the 90 % interval of the logarithm of a time, by phase.
     #[serde(default)]
     pub spread: BTreeMap<String, f64>,
@@ -243,7 +246,14 @@ impl Efficiencies {
 
     /// Factors of all cases together; a family is there for a phase if two chips or more were measured.
     pub fn fit(cases: &[Case]) -> Self {
-        let mut all = Self::default();
+        let files: BTreeSet<&str> = cases
+            .iter()
+            .map(|case| case.place.rsplit_once(':').map_or("", |(file, _)| file))
+            .collect();
+        let mut all = Self {
+            from: files.into_iter().map(str::to_owned).collect(),
+            ..Self::default()
+        };
         let mut groups: BTreeMap<(&Family, Phase), Vec<&Case>> = BTreeMap::new();
         for case in cases {
             groups

@@ -39,6 +39,7 @@ fn cv(row: &Row) -> f64 {
     }
 }
 
+/// Why a session says nothing: one of its rows scatters.
 fn scatters(rows: &[&Row]) -> Option<String> {
     let widest = rows.iter().max_by(|a, b| cv(a).total_cmp(&cv(b)))?;
     let cv = cv(widest);
@@ -114,7 +115,6 @@ pub(super) fn long(rows: &[Row]) -> Vec<Reached> {
             let model = identity.get("model").map_or("", String::as_str);
             for one in far {
                 let (row, context, secs) = one;
-                let all: Vec<&Row> = short.iter().map(|one| one.0).chain([row]).collect();
                 list.push(Reached {
                     what: format!(
                         "{}: {model} {} from {} shorter",
@@ -123,7 +123,7 @@ pub(super) fn long(rows: &[Row]) -> Vec<Reached> {
                         points.len()
                     ),
                     error: (a + b * context).recip() * secs - 1.0,
-                    scatters: scatters(&all),
+                    scatters: scatters(&group),
                 });
             }
         }
@@ -145,7 +145,6 @@ pub(super) fn combined(rows: &[Row]) -> Vec<Reached> {
             else {
                 continue;
             };
-            let mut used = vec![*row];
             let exact = group.iter().find(|other| {
                 other.test
                     == Test::Prefill {
@@ -165,7 +164,6 @@ pub(super) fn combined(rows: &[Row]) -> Vec<Reached> {
             let Some(first) = exact else {
                 continue;
             };
-            used.push(first);
             let Some(alone) = group
                 .iter()
                 .filter(|other| matches!(other.test, Test::Decode { .. }))
@@ -177,7 +175,6 @@ pub(super) fn combined(rows: &[Row]) -> Vec<Reached> {
             else {
                 continue;
             };
-            used.push(alone);
             let Some((_, near, secs)) = point(alone) else {
                 continue;
             };
@@ -190,7 +187,7 @@ pub(super) fn combined(rows: &[Row]) -> Vec<Reached> {
             list.push(Reached {
                 what: format!("{}: {model} {}", row.place, row.test),
                 error: row.secs / predicted - 1.0,
-                scatters: scatters(&used),
+                scatters: scatters(&group),
             });
         }
     }

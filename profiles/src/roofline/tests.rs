@@ -70,7 +70,7 @@ fn shipped_data_are_read() {
             );
         }
     }
-    assert!(fitted.spread.values().all(|spread| *spread > 0.0));
+    assert!(!fitted.from.is_empty() && fitted.spread.values().all(|spread| *spread > 0.0));
 }
 
 #[test]
