@@ -1,6 +1,8 @@
 //! `crossinfer check`: faults, and what is assumed.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,7 +11,7 @@ use sim::load::{self, Kind};
 use sim::spec::quantity::OriginKind;
 use sim::world::Provenance;
 
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, say};
 use crate::options::{inputs, read};
 
 /// Check files, and list every number that is assumed.
@@ -19,7 +21,7 @@ use crate::options::{inputs, read};
 #[derive(Debug, Args)]
 #[command(after_long_help = "Example:\n  crossinfer check scenarios/*.toml")]
 pub(crate) struct Arguments {
-    /// Scenarios, SoC profiles, models and cost files (TOML).
+    /// Scenarios, SoC profiles, models and cost files (TOML), or folders of them.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -27,7 +29,25 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let mut all = Faults::default();
     let mut failed = None;
+    let mut files = Vec::new();
     for path in &arguments.files {
+        if path.is_dir() {
+            let before = files.len();
+            below(path, &mut files)?;
+            if files.len() == before {
+                return Err(Failure::usage(
+                    format!(
+                        "`{}` has no TOML file that crossinfer knows",
+                        path.display()
+                    ),
+                    "give a folder with scenarios or profiles",
+                ));
+            }
+        } else {
+            files.push(path.clone());
+        }
+    }
+    for path in &files {
         match check(path) {
             Ok(text) => print(&text)?,
             Err(Failure::Faults(faults)) => {
@@ -56,6 +76,39 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     }
     // It has been reported; only its exit status is left.
     failed.map_or(Ok(()), |_| Err(Failure::Reported))
+}
+
+/// The TOML files below a folder that look like one of ours, in the order of their names; nothing hidden, no links.
+fn below(folder: &Path, to: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let failed = |error: io::Error| {
+        Failure::usage(
+            format!("`{}` cannot be read: {error}", folder.display()),
+            "give a folder that you may read",
+        )
+    };
+    let entries = fs::read_dir(folder).map_err(failed)?;
+    let mut inside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    inside.sort();
+    for path in inside {
+        let name = path.file_name().map(|name| name.to_string_lossy());
+        if name.is_none_or(|name| name.starts_with('.')) || path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            below(&path, to)?;
+        } else if path.extension().is_some_and(|end| end == "toml") {
+            let text = read(&path)?;
+            if load::detect_kind(&text).is_some() {
+                to.push(path);
+            } else {
+                say(&format!(
+                    "skipped: {} is no file of crossinfer's",
+                    path.display()
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What there is to say of a file without faults.

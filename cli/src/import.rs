@@ -140,7 +140,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Says every note, and what was written.
-fn report(notes: &Notes, target: &Target) {
+pub(crate) fn report(notes: &Notes, target: &Target) {
     for note in &notes.list {
         say(&note.to_string());
     }
@@ -189,7 +189,7 @@ fn open(path: &Path, sources: &mut Vec<Source>) -> Result<(), Failure> {
 }
 
 /// Standard output, a file, or a folder.
-struct Target {
+pub(crate) struct Target {
     out: Option<PathBuf>,
     folder: bool,
     force: bool,
@@ -197,7 +197,7 @@ struct Target {
 }
 
 impl Target {
-    fn new(out: Option<&Path>, force: bool) -> Self {
+    pub(crate) fn new(out: Option<&Path>, force: bool) -> Self {
         let is_file = |path: &Path| {
             let named = path
                 .extension()
@@ -212,7 +212,7 @@ impl Target {
         }
     }
 
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let out = self.written.last().or(self.out.as_ref());
         out.map_or_else(
             || "standard output".to_owned(),
@@ -274,7 +274,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-fn size(text: &str) -> Result<(u32, u32), String> {
+pub(crate) fn size(text: &str) -> Result<(u32, u32), String> {
     let side = |text: &str| {
         text.parse::<u32>()
             .ok()

@@ -16,14 +16,17 @@ mod library;
 mod live;
 mod options;
 mod output;
+mod plan;
 mod render;
 mod replay;
 mod replicate;
 mod report;
+mod roofline;
 mod run;
 mod schema;
 mod validate;
 mod validate_live;
+mod validate_roofline;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -56,8 +59,10 @@ struct Arguments {
 enum Command {
     Run(run::Arguments),
     Compare(compare::Arguments),
+    Plan(plan::Arguments),
     Check(check::Arguments),
     Import(import::Arguments),
+    Roofline(roofline::Arguments),
     Schema(schema::Arguments),
     Replay(replay::Arguments),
     Report(report::Arguments),
@@ -95,8 +100,10 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::main(arguments),
         Command::Compare(arguments) => compare::main(arguments),
+        Command::Plan(arguments) => plan::main(arguments),
         Command::Check(arguments) => check::main(arguments),
         Command::Import(arguments) => import::main(arguments),
+        Command::Roofline(arguments) => roofline::main(arguments),
         Command::Schema(arguments) => schema::main(arguments),
         Command::Replay(arguments) => replay::main(arguments),
         Command::Report(arguments) => report::main(arguments),

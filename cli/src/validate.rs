@@ -18,7 +18,7 @@ use crate::document::Document;
 use crate::failure::{Failure, print, say};
 use crate::library::Shelf;
 use crate::options::{Format, inputs, read};
-use crate::validate_live;
+use crate::{validate_live, validate_roofline};
 
 /// Independent runs of a queue with a closed form.
 const REPLICATIONS: u32 = 30;
@@ -40,6 +40,7 @@ enum Against {
     Published(Published),
     Oracles(Oracles),
     Contention(Contention),
+    Roofline(validate_roofline::Arguments),
     Report(Report),
 }
 
@@ -198,6 +199,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         Against::Published(arguments) => published(arguments),
         Against::Oracles(arguments) => oracles(arguments),
         Against::Contention(arguments) => contention(arguments),
+        Against::Roofline(arguments) => validate_roofline::main(arguments),
         Against::Report(arguments) => whole(arguments),
     }
 }

@@ -295,6 +295,9 @@ impl Reader<'_> {
             depth: 0,
         };
         self.push(identity, test, 1.0 / rate, node.line);
+        if let Some(row) = self.rows.last_mut() {
+            row.stated = false;
+        }
     }
 
     fn identity(job: &Job<'_>, metrics: &Node) -> Identity {
@@ -349,6 +352,7 @@ impl Reader<'_> {
             secs,
             spread: Spread::Unknown,
             cold_s: None,
+            stated: true,
             weights_bytes: None,
             place: Place {
                 file: self.file.to_owned(),

@@ -54,6 +54,64 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
         .collect()
 }
 
+/// The shape of a model and the data type of its weights, by its header, for a roofline.
+///
+/// # Errors
+///
+/// What is wrong with the header or missing in it.
+pub fn shape(source: Source) -> Result<(crate::roofline::Shape, String), String> {
+    let mut notes = Notes::default();
+    let Some((header, file)) = read(source, &mut notes) else {
+        let said: Vec<String> = notes.list.iter().map(ToString::to_string).collect();
+        return Err(said.join("; "));
+    };
+    let architecture = header.text("general.architecture").unwrap_or_default();
+    let need = |name: &str| {
+        let key = format!("{architecture}.{name}");
+        let value = header
+            .numbers(&key)
+            .and_then(|list| list.into_iter().reduce(f64::max))
+            .filter(|value| *value >= 1.0 && value.is_finite());
+        value.ok_or_else(|| format!("{file}: `{key}` is missing or no count"))
+    };
+    let layers = need("block_count")?;
+    let hidden = need("embedding_length")?;
+    let heads = need("attention.head_count")?;
+    let head = need("attention.key_length").unwrap_or(hidden / heads);
+    let of_dimensions = crate::roofline::shape::Dimensions {
+        layers,
+        hidden,
+        heads,
+        kv_heads: need("attention.head_count_kv").unwrap_or(heads),
+        head,
+        inner: need("feed_forward_length")?,
+        vocabulary: need("vocab_size")
+            .ok()
+            .or_else(|| header.list_length("tokenizer.ggml.tokens"))
+            .ok_or_else(|| format!("{file}: neither `vocab_size` nor the tokens are there"))?,
+        tied: !header.has_head(),
+    };
+    if header.has(&format!("{architecture}.expert_count")) {
+        return Err(format!(
+            "{file}: a mixture of experts, which is counted from its config.json"
+        ));
+    }
+    let grows = layers::of(&header, &architecture)?.growing.len() as f64;
+    let quant = header
+        .number("general.file_type")
+        .and_then(|id| header::file_type(id as u64))
+        .ok_or_else(|| format!("{file}: `general.file_type` is missing: give `--type`"))?;
+    let weights = header.weights(&file, &mut notes);
+    let name = header.text("general.name").unwrap_or_else(|| file.clone());
+    let mut shape = crate::roofline::Shape::dense(&name, &of_dimensions);
+    shape.attending = grows;
+    shape.weights_bytes = weights
+        .filter(|_| header.tensors > 0)
+        .map(|known| known.value);
+    shape.max_context = need("context_length").ok();
+    Ok((shape, quant.to_lowercase()))
+}
+
 /// The header of a file.
 fn read(source: Source, notes: &mut Notes) -> Option<(Header, String)> {
     let Source { name, mut reader } = source;

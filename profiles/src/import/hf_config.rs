@@ -50,6 +50,23 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
     outputs
 }
 
+/// The shape that a `config.json` states, for a roofline.
+///
+/// # Errors
+///
+/// What is missing, with its line.
+pub fn shape(file: &str, text: &str, options: &Options) -> Result<crate::roofline::Shape, String> {
+    let mut value: Value =
+        serde_json::from_str(text).map_err(|error| format!("{file}: no JSON: {error}"))?;
+    defaults::fill(&mut value);
+    let config = Config { root: &value, text };
+    let fault = |(line, fault): Fault| format!("{file}:{line}: {fault}");
+    decoder(&config).map_err(fault)?;
+    let mut shape = text_model::roofline(&config, &name(&config, file)).map_err(fault)?;
+    shape.vision = vision::roofline(&config, options);
+    Ok(shape)
+}
+
 /// A configuration and its text, to find lines in.
 pub(super) struct Config<'a> {
     pub(super) root: &'a Value,

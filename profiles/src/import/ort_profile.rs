@@ -299,6 +299,7 @@ impl Profile {
             secs: mean,
             spread,
             cold_s: cold.first().copied(),
+            stated: true,
             weights_bytes: None,
             place: Place {
                 file: file.to_owned(),

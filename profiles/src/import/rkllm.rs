@@ -7,7 +7,7 @@ use super::llama_bench::engine;
 use super::markdown::{cells, is_rule, with_deviation};
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
-use super::text::{duration_s, leading_number, lines, nearest, positive, short};
+use super::text::{duration_s, leading_number, lines, nearest, point, positive, short};
 use super::toml_text::number;
 use whole::{chips, common, lengths};
 
@@ -412,6 +412,7 @@ impl Reader<'_> {
                     _ => None,
                 });
                 let depth = above.ok_or("no prefill above it says how long the context was")?;
+                // How many tokens were generated is not said: see `stated`.
                 Ok((Test::Decode { tokens: 1, depth }, 1.0 / rate))
             }
             _ => Err("is no stage that is known (img-encoder, Prefill, Decode)".to_owned()),
@@ -480,7 +481,7 @@ impl Reader<'_> {
             match positive(&rate) {
                 Ok(rate) => {
                     let cv = deviation
-                        .and_then(|text| text.parse::<f64>().ok())
+                        .and_then(|text| point(&text).ok()?.parse::<f64>().ok())
                         .map(|sd| sd / rate);
                     let shown = format!("{} tok/s", cell(name));
                     self.push(line, &identity, test, tokens as f64 / rate, shown, cv);
@@ -578,12 +579,15 @@ impl Reader<'_> {
             return;
         }
         let cv = cv.filter(|cv| cv.is_finite() && *cv > 0.0);
+        // No table times a single token: it stands for a rate of no stated length.
+        let stated = !matches!(test, Test::Decode { tokens: 1, .. });
         self.rows.push(Row {
             identity: identity.clone(),
             test,
             secs,
             spread: cv.map_or(Spread::Unknown, Spread::Cv),
             cold_s: None,
+            stated,
             weights_bytes: None,
             place: Place {
                 file: self.file.to_owned(),

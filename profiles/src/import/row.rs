@@ -114,6 +114,8 @@ pub struct Row {
     pub spread: Spread,
     /// Time of the first run before anything was warm, s, where it is known apart.
     pub cold_s: Option<f64>,
+    /// Whether the tokens and the context of the test are stated; if not, they stand for any.
+    pub stated: bool,
     /// Bytes of the model's weights.
     pub weights_bytes: Option<f64>,
     /// Where it stands.

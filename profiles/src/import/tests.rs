@@ -4,6 +4,7 @@
 mod apart;
 mod cases;
 mod configs;
+mod exact;
 mod fuzz;
 mod kinds;
 

@@ -1,5 +1,6 @@
 //! Bytes to text, and text to numbers.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use super::note::Notes;
@@ -98,12 +99,32 @@ impl Lines {
 /// A finite number above zero.
 pub(crate) fn positive(text: &str) -> Result<f64, String> {
     let text = text.trim();
+    let text = &*point(text)?;
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
         Ok(number) => Err(format!("`{number}` is not a positive number")),
         Err(_) if text.is_empty() => Err("there is no value".to_owned()),
         Err(_) => Err(format!("`{}` is not a number", short(text))),
     }
+}
+
+/// A number with a decimal comma as one with a point. A comma before exactly three digits parts thousands as well as
+/// decimals, so it is not guessed at.
+pub(crate) fn point(text: &str) -> Result<Cow<'_, str>, String> {
+    let Some((whole, rest)) = text.split_once(',') else {
+        return Ok(Cow::Borrowed(text));
+    };
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(rest) {
+        return Ok(Cow::Borrowed(text));
+    }
+    if rest.len() == 3 && whole.len() <= 3 && whole != "0" {
+        return Err(format!(
+            "`{}` is {whole}{rest} or {whole}.{rest}: write it without a comma",
+            short(text)
+        ));
+    }
+    Ok(Cow::Owned(format!("{whole}.{rest}")))
 }
 
 /// The number that a text starts with, and what follows it.

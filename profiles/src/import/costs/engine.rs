@@ -105,6 +105,7 @@ impl<'a> Engine<'a> {
         let contexts = points.iter().any(|point| point.depth > 0.0);
         let least = |value: fn(&Point) -> f64| points.iter().map(value).fold(f64::MAX, f64::min);
         let most = |value: fn(&Point) -> f64| points.iter().map(value).fold(0.0, f64::max);
+        let stated = rows.iter().all(|row| row.stated);
         let (mut form, worst) = choose(kind, &points)?;
         let tabled = kind == "prefill" && worst > FORM_ERROR_MAX && !contexts;
         if worst > 0.1 && !tabled && !self.cold {
@@ -139,26 +140,29 @@ impl<'a> Engine<'a> {
                     _ = writeln!(text, "{name} = {}", quantity(value, &key, interval));
                 }
             }
-            let (low, high) = (least(|p| p.tokens), most(|p| p.tokens));
-            _ = writeln!(
-                text,
-                "measured_tokens = [{}, {}]",
-                number(low),
-                number(high)
-            );
+            if stated {
+                let (low, high) = (least(|p| p.tokens), most(|p| p.tokens));
+                _ = writeln!(
+                    text,
+                    "measured_tokens = [{}, {}]",
+                    number(low),
+                    number(high)
+                );
+            }
         }
         let within = match kind {
             "decode" => most(|point| point.depth + point.tokens),
             _ if form[2] > 0.0 => most(|point| point.depth + point.tokens),
             _ => most(|point| point.depth),
         };
-        let low = least(|point| point.depth);
-        _ = writeln!(
-            text,
-            "measured_context = [{}, {}]",
-            number(low),
-            number(within)
-        );
+        if stated {
+            _ = writeln!(
+                text,
+                "measured_context = [{}, {}]",
+                number(least(|point| point.depth)),
+                number(within)
+            );
+        }
         text += &self.bytes(kind);
         text += &self.spread(&rows, &format!("{key}_spread"));
         for stage in stages {
@@ -170,7 +174,14 @@ impl<'a> Engine<'a> {
         }
         let how = how(points.len(), tabled, &form, worst);
         let fitted = points.len() > 1 && !tabled;
-        self.origin(&key, fitted, &rows, &how);
+        if stated {
+            self.origin(&key, fitted, &rows, &how);
+        } else {
+            let how = format!(
+                "{how}; at which length and context the rate was reached is not stated, so it has no measured range"
+            );
+            self.origins += &origin(&key, "derived", &sources(&rows), &how);
+        }
         // A table is followed by its form only roughly: what is checked with it must not rest on that.
         (!tabled || worst <= 0.1).then_some(form)
     }

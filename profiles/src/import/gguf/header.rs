@@ -1,6 +1,6 @@
 //! The header of a GGUF file: keys and values, and the shapes of tensors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
 
 use super::super::model::Known;
@@ -154,6 +154,20 @@ impl Header {
         }
     }
 
+    /// Elements of an array.
+    pub(super) fn list_length(&self, key: &str) -> Option<f64> {
+        match self.values.get(key)? {
+            Value::Count(count) => Some(*count as f64),
+            Value::Numbers(list) => Some(list.len() as f64),
+            _ => None,
+        }
+    }
+
+    /// Whether there is an output head beside the embedding.
+    pub(super) fn has_head(&self) -> bool {
+        self.head
+    }
+
     /// Whether a key is there.
     pub(super) fn has(&self, key: &str) -> bool {
         self.values.contains_key(key)
@@ -255,10 +269,22 @@ pub(super) fn read(reader: &mut dyn BufRead) -> Result<Header, Fault> {
         let key = bytes.text()?;
         let kind = bytes.u32()?;
         let value = bytes.value(kind, 0)?;
+        if header.values.contains_key(&key) {
+            return Err(bytes.fault(format!(
+                "key `{key}` is there twice: which value holds is unknown"
+            )));
+        }
         header.values.insert(key, value);
     }
+    let mut names = BTreeSet::new();
     for _ in 0..tensors {
-        bytes.tensor(&mut header)?;
+        let name = bytes.tensor(&mut header)?;
+        if names.contains(&name) {
+            return Err(bytes.fault(format!(
+                "tensor `{name}` is there twice: its bytes would count twice"
+            )));
+        }
+        names.insert(name);
     }
     Ok(header)
 }
@@ -445,7 +471,7 @@ impl Bytes<'_> {
         Ok(Value::Numbers(numbers))
     }
 
-    fn tensor(&mut self, header: &mut Header) -> Result<(), Fault> {
+    fn tensor(&mut self, header: &mut Header) -> Result<String, Fault> {
         let name = self.text()?;
         let dimensions = self.u32()?;
         if dimensions > 4 {
@@ -466,8 +492,8 @@ impl Bytes<'_> {
         self.u64()?;
         let known = TYPES.iter().chain(&LATER).find(|(id, ..)| *id == kind);
         let Some((_, type_name, block, size)) = known else {
-            header.unknown.get_or_insert((name, kind));
-            return Ok(());
+            header.unknown.get_or_insert((name.clone(), kind));
+            return Ok(name);
         };
         if first % block != 0 {
             return Err(self.fault(format!(
@@ -480,7 +506,7 @@ impl Bytes<'_> {
             header.embedding = bytes;
         }
         header.head |= name == "output.weight";
-        Ok(())
+        Ok(name)
     }
 
     /// A dimension: 32 bits in version 1.

@@ -189,6 +189,126 @@ impl Shape<'_> {
     }
 }
 
+/// Parameters of the language model, counted from its shapes.
+struct Parameters {
+    /// Of all layers.
+    layers: f64,
+    /// Of what a token goes through of them.
+    active: f64,
+    /// Width of the MLPs that it goes through.
+    inner: f64,
+    /// Of the embedding, and of a head of its own.
+    embedding: f64,
+    /// Whether the head is the embedding.
+    tied: bool,
+    /// Whether there are experts.
+    mixture: bool,
+}
+
+impl Shape<'_> {
+    /// The parameters; `None` where the file does not state what they are counted from, or its projections are
+    /// shaped otherwise.
+    fn parameters(&self, config: &Config<'_>) -> Result<Option<Parameters>, Fault> {
+        let (kinds, _) = self.kinds(config)?;
+        let table = self.table;
+        let get = |key: &str| count(table, key);
+        let Some(vocabulary) = get("vocab_size") else {
+            return Ok(None);
+        };
+        let Some(inner) = get("intermediate_size")
+            .or(get("n_inner"))
+            .or(get("moe_intermediate_size"))
+        else {
+            return Ok(None);
+        };
+        if count(table, "kv_lora_rank").is_some() {
+            return Ok(None);
+        }
+        let tied = table
+            .get("tie_word_embeddings")
+            .or_else(|| config.root.get("tie_word_embeddings"));
+        let tied = tied.and_then(Value::as_bool).unwrap_or(true);
+        let gate = table
+            .get("attn_output_gate")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
+        let (query, kv) = (self.heads * self.head, self.kv_heads * self.head);
+        let attention = self.hidden * (query * if gate { 3.0 } else { 2.0 } + 2.0 * kv);
+        let linear = {
+            let get = |key: &str| count(table, key).unwrap_or(0.0);
+            let keys = get("linear_num_key_heads") * get("linear_key_head_dim");
+            let values = get("linear_num_value_heads") * get("linear_value_head_dim");
+            self.hidden * (2.0 * keys + 3.0 * values + 2.0 * get("linear_num_value_heads"))
+        };
+        // Gate, up and down, as nearly all have.
+        let dense = 3.0 * self.hidden * inner;
+        let experts = get("num_experts")
+            .or(get("num_local_experts"))
+            .or(get("n_routed_experts"));
+        let expert = get("moe_intermediate_size").unwrap_or(inner);
+        let always = get("shared_expert_intermediate_size").unwrap_or(0.0);
+        let of = |count: f64| 3.0 * self.hidden * (count * expert + always);
+        let (all, width) = match experts {
+            Some(experts) => {
+                let chosen = get("num_experts_per_tok").unwrap_or(experts);
+                let router = experts * self.hidden;
+                (
+                    (of(experts) + router, of(chosen) + router),
+                    chosen * expert + always,
+                )
+            }
+            None => ((dense, dense), inner),
+        };
+        let (mut layers, mut active) = (0.0, 0.0);
+        for kind in kinds {
+            let mixer = if kind == Kind::Linear {
+                linear
+            } else {
+                attention
+            };
+            layers += mixer + all.0 + 2.0 * self.hidden;
+            active += mixer + all.1 + 2.0 * self.hidden;
+        }
+        Ok(Some(Parameters {
+            layers,
+            active,
+            inner: width,
+            embedding: vocabulary * self.hidden,
+            tied,
+            mixture: experts.is_some(),
+        }))
+    }
+}
+
+/// The shape that a roofline starts from.
+pub(super) fn roofline(config: &Config<'_>, name: &str) -> Result<crate::roofline::Shape, Fault> {
+    let shape = shape(config)?;
+    let Some(parameters) = shape.parameters(config)? else {
+        return Err((
+            1,
+            "`vocab_size` or `intermediate_size` is missing, or attention is latent: operations cannot be counted".to_owned(),
+        ));
+    };
+    let (kinds, _) = shape.kinds(config)?;
+    let attending = kinds.iter().filter(|kind| **kind == Kind::Full).count();
+    Ok(crate::roofline::Shape {
+        name: name.to_owned(),
+        layers: shape.layers as f64,
+        attending: attending as f64,
+        hidden: shape.hidden,
+        query: shape.heads * shape.head,
+        kv: shape.kv_heads * shape.head,
+        inner: parameters.inner,
+        active: parameters.active,
+        stored: parameters.layers,
+        head: parameters.embedding,
+        tied: parameters.tied,
+        weights_bytes: None,
+        max_context: count(shape.table, "max_position_embeddings"),
+        vision: None,
+    })
+}
+
 /// How the layers keep their context.
 pub(super) fn layers(config: &Config<'_>) -> Result<Layers, Fault> {
     let shape = shape(config)?;
@@ -238,60 +358,18 @@ pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<K
             ));
         }
     }
-    let (kinds, _) = shape.kinds(config)?;
-    let table = shape.table;
-    let get = |key: &str| count(table, key);
-    let Some(vocabulary) = get("vocab_size") else {
+    let Some(parameters) = shape.parameters(config)? else {
         return Ok(None);
     };
-    let Some(inner) = get("intermediate_size")
-        .or(get("n_inner"))
-        .or(get("moe_intermediate_size"))
-    else {
-        return Ok(None);
-    };
-    if count(table, "kv_lora_rank").is_some() {
-        // Its projections are shaped otherwise.
-        return Ok(None);
-    }
-    let tied = table
-        .get("tie_word_embeddings")
-        .or_else(|| config.root.get("tie_word_embeddings"));
-    let tied = tied.and_then(Value::as_bool).unwrap_or(true);
-    let embedding = vocabulary * shape.hidden;
+    let Parameters {
+        layers,
+        embedding,
+        tied,
+        mixture,
+        ..
+    } = parameters;
     let heading = if tied { 0.0 } else { embedding };
-    let gate = table
-        .get("attn_output_gate")
-        .and_then(Value::as_bool)
-        .unwrap_or(false);
-    let (query, kv) = (shape.heads * shape.head, shape.kv_heads * shape.head);
-    let attention = shape.hidden * (query * if gate { 3.0 } else { 2.0 } + 2.0 * kv);
-    let linear = {
-        let get = |key: &str| count(table, key).unwrap_or(0.0);
-        let keys = get("linear_num_key_heads") * get("linear_key_head_dim");
-        let values = get("linear_num_value_heads") * get("linear_value_head_dim");
-        shape.hidden * (2.0 * keys + 3.0 * values + 2.0 * get("linear_num_value_heads"))
-    };
-    // Gate, up and down, as nearly all have.
-    let dense = 3.0 * shape.hidden * inner;
-    let experts = get("num_experts")
-        .or(get("num_local_experts"))
-        .or(get("n_routed_experts"));
-    let expert = get("moe_intermediate_size").unwrap_or(inner);
-    let mixture = experts.map(|experts| {
-        let always = get("shared_expert_intermediate_size").unwrap_or(0.0);
-        3.0 * shape.hidden * (experts * expert + always) + experts * shape.hidden
-    });
-    let mut layers = 0.0;
-    for kind in kinds {
-        layers += if kind == Kind::Linear {
-            linear
-        } else {
-            attention
-        };
-        layers += mixture.unwrap_or(dense) + 2.0 * shape.hidden;
-    }
-    let note = if mixture.is_some() {
+    let note = if mixture {
         "; all experts, of which a token reads few"
     } else {
         ""

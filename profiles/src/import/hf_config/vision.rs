@@ -20,6 +20,34 @@ pub(super) fn read(config: &Config<'_>, options: &Options, facts: &mut Facts) {
     facts.vision_weights = tower.weights();
 }
 
+/// The tower's shape, where its operations can be counted: a transformer, or its weights over its patches.
+pub(super) fn roofline(
+    config: &Config<'_>,
+    options: &Options,
+) -> Option<crate::roofline::shape::Vision> {
+    let tower = Tower {
+        root: config.root,
+        table: config.root.get("vision_config"),
+    };
+    if !tower.sees() {
+        return None;
+    }
+    let patch = tower.first(&["patch_size", "spatial_patch_size"])?;
+    let (width, height) = match (tower.get("image_size"), options.frame) {
+        (_, Some((width, height))) => (f64::from(width), f64::from(height)),
+        (Some(size), None) => (size, size),
+        (None, None) => return None,
+    };
+    let patches = (width / patch).floor() * (height / patch).floor();
+    Some(crate::roofline::shape::Vision {
+        parameters: tower.weights()?.value / 2.0,
+        patches: (patches >= 1.0).then_some(patches)?,
+        hidden: tower.first(&["embed_dim", "hidden_size"])?,
+        depth: tower.first(&["depth", "num_hidden_layers"])?,
+        tokens: tower.tokens(options)?.value,
+    })
+}
+
 struct Tower<'a> {
     root: &'a Value,
     table: Option<&'a Value>,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::note::Notes;
 use super::super::row::{Identity, Place, Row, Spread, Test};
-use super::super::text::{Lines, leading_number};
+use super::super::text::{BYTES_MAX, Lines, leading_number};
 use super::table::Context;
 use super::{engine, test, tokens};
 
@@ -95,6 +95,7 @@ fn plain(identity: Identity, test: Test, secs: f64, place: Place, block: u64) ->
         secs,
         spread: Spread::Unknown,
         cold_s: None,
+        stated: true,
         weights_bytes: None,
         place,
         shown: format!("{} s", super::super::toml_text::number(secs)),
@@ -265,8 +266,18 @@ impl Document<'_> {
                 tokens: generated,
                 depth: 0,
             };
-            rows.extend(self.rate(&identity, prefill, number("pp_avg"), &place, block, notes));
-            rows.extend(self.rate(&identity, decode, number("tg_avg"), &place, block, notes));
+            let weights = Self::at(run, "log_signals.memory_buffers.weights_total_mib")
+                .and_then(|mib| mib.parse::<f64>().ok())
+                .map(|mib| mib * 1_048_576.0)
+                .filter(|bytes| (1.0..=BYTES_MAX).contains(bytes));
+            let timed = [(prefill, number("pp_avg")), (decode, number("tg_avg"))];
+            for (test, rate) in timed {
+                let row = self.rate(&identity, test, rate, &place, block, notes);
+                rows.extend(row.map(|row| Row {
+                    weights_bytes: weights,
+                    ..row
+                }));
+            }
         }
         rows
     }

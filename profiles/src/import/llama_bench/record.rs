@@ -362,6 +362,7 @@ impl Record {
             secs,
             spread,
             cold_s: None,
+            stated: true,
             weights_bytes: weights,
             place: Place {
                 file: file.to_owned(),

@@ -108,6 +108,7 @@ impl Sweep {
             secs,
             spread: Spread::Unknown,
             cold_s: None,
+            stated: true,
             weights_bytes: None,
             place: Place {
                 file: file.to_owned(),
@@ -215,6 +216,7 @@ impl Frontiers {
             secs,
             spread: Spread::Unknown,
             cold_s: None,
+            stated: true,
             weights_bytes: None,
             place: Place {
                 file: file.to_owned(),

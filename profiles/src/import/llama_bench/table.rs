@@ -3,7 +3,7 @@
 use super::super::markdown::with_deviation;
 use super::super::note::Notes;
 use super::super::row::{Identity, Place, Row, Spread, Test};
-use super::super::text::{BYTES_MAX, nearest, positive, short, size_bytes};
+use super::super::text::{BYTES_MAX, nearest, point, positive, short, size_bytes};
 use super::{place, test, tokens};
 
 /// What stood around a table.
@@ -235,7 +235,7 @@ impl Table {
             return Err(format!("`{}` t/s is out of all bounds", short(cell)));
         }
         // Two decimals: a deviation of 0.00 is one run, or rounded away.
-        let spread = match deviation.map(|text| text.parse::<f64>()) {
+        let spread = match deviation.map(|text| positive_or_zero(&text)) {
             Some(Ok(sd)) if sd.is_finite() && sd > 0.0 => Spread::Cv(sd / rate),
             Some(Err(_)) => return Err(format!("the row is cut off at `{}`", short(cell))),
             _ => Spread::Unknown,
@@ -246,6 +246,7 @@ impl Table {
             secs,
             spread,
             cold_s: None,
+            stated: true,
             weights_bytes,
             place: Place {
                 file: file.to_owned(),
@@ -255,6 +256,13 @@ impl Table {
             block: self.block,
         })
     }
+}
+
+/// A deviation; 0 where it was rounded away.
+fn positive_or_zero(text: &str) -> Result<f64, String> {
+    point(text)?
+        .parse::<f64>()
+        .map_err(|error| error.to_string())
 }
 
 fn is_rate(name: &str) -> bool {

@@ -1,0 +1,214 @@
+//! What limits a load, and what one per cent more of each resource buys.
+
+use sim::world::World;
+
+use super::Case;
+use super::axis::Axis;
+use super::probe::{Probe, Verdict};
+use super::scale::Resource;
+use super::search::Edge;
+use super::target::Target;
+
+/// How much more of a resource is tried: enough to stand out of what a run's events round away.
+const STEP: f64 = 1.05;
+
+/// What more of a resource does.
+#[derive(Clone, Debug)]
+pub struct Buys {
+    /// The resource.
+    pub resource: Resource,
+    /// Change of the binding metric, % for 1 % more of it; negative is less.
+    pub metric: Option<f64>,
+    /// Load that it buys at the same metric, % for 1 %.
+    pub load: Option<f64>,
+}
+
+/// What limits.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The load just beyond the edge at which this was seen.
+    pub load: f64,
+    /// The target that is missed there (place in the list), and its text.
+    pub target: String,
+    /// What limits: an engine, the bandwidth, memory or the policy, with the number that says so.
+    pub because: Vec<String>,
+    /// What one per cent more of each resource buys, the most first.
+    pub buys: Vec<Buys>,
+}
+
+/// What limits the load beyond an edge.
+pub fn limits(case: &Case<'_>, axis: Axis, targets: &[Target], edge: &Edge) -> Option<Limits> {
+    let (low, high) = (edge.meets, edge.misses?);
+    let beyond = edge.probe(high)?;
+    if let Some(why) = &beyond.refused {
+        return Some(Limits {
+            load: high,
+            target: "every target".to_owned(),
+            because: vec![why.clone()],
+            buys: Vec::new(),
+        });
+    }
+    let missed = beyond
+        .held
+        .iter()
+        .position(|held| held.verdict == Verdict::Misses)?;
+    let target = &targets[missed];
+    let mut because = Vec::new();
+    if let Some(reason) = beyond.held[missed].reason {
+        because.push(reason.to_owned());
+    }
+    let world = case.world(Some((axis, high)), None).ok();
+    if let Some(world) = &world {
+        because.extend(busy(world, beyond));
+        because.extend(other_policy(case, axis, high, targets, world));
+    }
+    let at = low.unwrap_or(high);
+    let buys = world.as_ref().map_or_else(Vec::new, |world| {
+        sensitivities(case, axis, targets, missed, at, high, world)
+    });
+    if let Some(most) = buys.first()
+        && most.metric.is_some_and(|change| change.abs() > 0.05)
+    {
+        because.push(format!("{} moves `{}` most", most.resource, target.metric));
+    }
+    Some(Limits {
+        load: high,
+        target: target.text.clone(),
+        because,
+        buys,
+    })
+}
+
+/// How full lanes, the memory's bandwidth and its capacity are.
+fn busy(world: &World, probe: &Probe) -> Vec<String> {
+    let mut list = Vec::new();
+    let mut engines: Vec<(f64, &str)> = world
+        .engines
+        .iter()
+        .enumerate()
+        .filter_map(|(index, engine)| {
+            let share = probe
+                .runs
+                .estimate(|run| run.engines.get(index).map(|engine| engine.busy))?;
+            Some((share.mean, engine.name.as_str()))
+        })
+        .collect();
+    engines.sort_by(|a, b| b.0.total_cmp(&a.0));
+    if let Some((share, name)) = engines.first() {
+        list.push(format!(
+            "engine {name} is busy {:.0} % of the time",
+            100.0 * share
+        ));
+    }
+    let drawn = probe.runs.estimate(|run| Some(run.mean_bandwidth_gbps));
+    if let Some(drawn) = drawn {
+        let all = world.memory.bandwidth / 1e9;
+        list.push(format!(
+            "DRAM: {:.3} of {all:.3} GB/s on average ({:.0} %)",
+            drawn.mean,
+            100.0 * drawn.mean / all
+        ));
+    }
+    let held = probe
+        .runs
+        .estimate(|run| Some(run.peak_memory_bytes as f64));
+    if let Some(held) = held {
+        let all = world.memory.capacity as f64;
+        list.push(format!(
+            "memory: {:.2} of {:.2} GB at most ({:.0} %)",
+            held.mean / 1e9,
+            all / 1e9,
+            100.0 * held.mean / all
+        ));
+    }
+    list
+}
+
+/// Another policy that carries the load: then the policy limits, not the chip.
+fn other_policy(
+    case: &Case<'_>,
+    axis: Axis,
+    load: f64,
+    targets: &[Target],
+    world: &World,
+) -> Option<String> {
+    let text = axis.at(&case.text, load).ok()?;
+    let inputs = sim::load::Inputs::read(&case.name, &text, case.library, case.files).ok()?;
+    let mine = world.policy.to_string();
+    let mut names: Vec<String> = [
+        "state_aware:w+p+s",
+        "state_aware:w+p",
+        "state_aware:w",
+        "serial",
+        "idle_first",
+        "reuse_first",
+        "shortest_job_first",
+        "earliest_deadline_first",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    names.extend(inputs.lanes().iter().map(|lane| format!("single:{lane}")));
+    for name in names.iter().filter(|name| **name != mine) {
+        let Ok(mut other) = inputs.with_policy_text(name) else {
+            continue;
+        };
+        if let Some(seed) = case.seed {
+            other.seed = seed;
+        }
+        let probe = Probe::run(&other, load, case.count(&other, false), targets);
+        if probe.verdict == Verdict::Meets {
+            return Some(format!(
+                "the policy: `{name}` meets every target at this load, `{mine}` does not"
+            ));
+        }
+    }
+    None
+}
+
+fn resources(world: &World) -> Vec<Resource> {
+    let mut list = vec![Resource::Bandwidth, Resource::Memory];
+    let engines = world.engines.iter().map(|engine| engine.name.clone());
+    list.extend(engines.map(|name| Resource::Compute(Some(name))));
+    list
+}
+
+/// The binding metric with more of each resource on the same arrivals, and by its slope with the load, what that is
+/// worth in load.
+fn sensitivities(
+    case: &Case<'_>,
+    axis: Axis,
+    targets: &[Target],
+    missed: usize,
+    low: f64,
+    high: f64,
+    world: &World,
+) -> Vec<Buys> {
+    let at = |load: f64, change: Option<(&Resource, f64)>| {
+        let probe = case.probe(Some((axis, load)), change, targets, false);
+        probe.value(missed).filter(|value| *value > 0.0)
+    };
+    let here = at(low, None);
+    // Elasticity of the metric in the load.
+    let slope = here
+        .filter(|_| high > low)
+        .zip(at(high, None))
+        .map(|(here, beyond)| (beyond / here).ln() / (high / low).ln())
+        .filter(|slope| slope.abs() > 1e-3);
+    let mut list: Vec<Buys> = resources(world)
+        .into_iter()
+        .map(|resource| {
+            let more = at(low, Some((&resource, STEP)));
+            let elasticity = here
+                .zip(more)
+                .map(|(here, more)| (more / here).ln() / STEP.ln());
+            Buys {
+                load: elasticity.zip(slope).map(|(e, slope)| -e / slope),
+                metric: elasticity,
+                resource,
+            }
+        })
+        .collect();
+    let size = |buys: &Buys| buys.metric.map_or(-1.0, f64::abs);
+    list.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    list
+}

@@ -1,0 +1,261 @@
+//! Capacity planning: the largest load that meets targets, what limits it, what more of each resource buys, and the
+//! least of each resource that a load needs.
+
+mod axis;
+mod limits;
+mod need;
+mod probe;
+pub mod question;
+mod scale;
+mod search;
+mod target;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use sim::diag::Faults;
+use sim::load::{Files, Inputs, Library, Numbers};
+use sim::world::World;
+
+pub use axis::Axis;
+pub use limits::{Buys, Limits, limits};
+pub use need::{Need, needs};
+pub use probe::{Held, Probe, Verdict};
+pub use scale::{Resource, numbers};
+pub use search::{Edge, Range, grid, search};
+pub use target::{Metric, Target, targets};
+pub use text::{json, largest_model, needs_json, needs_table, region, table};
+
+/// Runs near the edge, for each one elsewhere.
+const DEEP: u32 = 4;
+/// Replications where the scenario asks for fewer: an edge needs an interval.
+const REPLICATIONS: u32 = 10;
+
+/// A scenario as text, with where its profiles are.
+pub struct Case<'a> {
+    /// Name of the file, to which other paths are relative.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Profiles.
+    pub library: &'a dyn Library,
+    /// Other files.
+    pub files: &'a dyn Files,
+    /// Replications of a probe, instead of the scenario's.
+    pub replications: Option<u32>,
+    /// Root seed, instead of the scenario's.
+    pub seed: Option<u64>,
+}
+
+impl std::fmt::Debug for Case<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Case")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no plan.
+#[derive(Debug)]
+pub enum PlanError {
+    /// The scenario as it is has faults.
+    Faults(Faults),
+    /// What was asked does not fit the scenario.
+    Question(String),
+}
+
+impl From<String> for PlanError {
+    fn from(text: String) -> Self {
+        Self::Question(text)
+    }
+}
+
+impl Case<'_> {
+    /// The scenario as it is.
+    ///
+    /// # Errors
+    ///
+    /// Its faults.
+    pub fn inputs(&self) -> Result<Inputs, PlanError> {
+        Inputs::read(&self.name, &self.text, self.library, self.files).map_err(PlanError::Faults)
+    }
+
+    /// The same with another value for a key at the top of the scenario, such as `soc`.
+    ///
+    /// # Errors
+    ///
+    /// Where the scenario is no TOML.
+    pub fn with(&self, key: &str, to: &str) -> Result<String, PlanError> {
+        let mut document: toml_edit::DocumentMut = self
+            .text
+            .parse()
+            .map_err(|error| PlanError::Question(format!("{error}")))?;
+        document[key] = toml_edit::value(to);
+        // Costs of a file are of one SoC and one model.
+        document.remove("costs");
+        Ok(document.to_string())
+    }
+
+    /// Replications of a probe.
+    fn count(&self, world: &World, deep: bool) -> u32 {
+        let least = self
+            .replications
+            .unwrap_or_else(|| world.replications.max(REPLICATIONS));
+        if deep {
+            least.saturating_mul(DEEP)
+        } else {
+            least
+        }
+    }
+
+    /// The world at a load, with other numbers in its profiles.
+    fn world(
+        &self,
+        axis: Option<(Axis, f64)>,
+        change: Option<(&Resource, f64)>,
+    ) -> Result<World, String> {
+        let text = match axis {
+            Some((axis, load)) => axis.at(&self.text, load)?,
+            None => self.text.clone(),
+        };
+        let first = |faults: Faults| {
+            faults.list.first().map_or_else(
+                || "the scenario has a fault".to_owned(),
+                |fault| format!("{}: {}", fault.message, fault.label),
+            )
+        };
+        let inputs = Inputs::read(&self.name, &text, self.library, self.files).map_err(first)?;
+        let mut world = inputs.world().map_err(first)?;
+        if let Some((resource, times)) = change {
+            let other: Numbers = numbers(&world, resource, times);
+            if !other.is_empty() {
+                world = inputs
+                    .with_numbers(&other)
+                    .and_then(|inputs| inputs.world())
+                    .map_err(first)?;
+            }
+        }
+        if let Some(seed) = self.seed {
+            world.seed = seed;
+        }
+        Ok(world)
+    }
+
+    /// A load simulated with some times of a resource.
+    fn probe(
+        &self,
+        axis: Option<(Axis, f64)>,
+        change: Option<(&Resource, f64)>,
+        targets: &[Target],
+        deep: bool,
+    ) -> Probe {
+        let load = axis.map_or(0.0, |(_, load)| load);
+        match self.world(axis, change) {
+            Ok(world) => Probe::run(&world, load, self.count(&world, deep), targets),
+            Err(why) => Probe::refused(load, why),
+        }
+    }
+}
+
+/// What was planned of one scenario.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What tells it from others: a SoC, a model.
+    pub title: String,
+    /// What was made as large as possible.
+    pub axis: Axis,
+    /// The targets.
+    pub targets: Vec<Target>,
+    /// Memory that is taken before any context: weights, the system's and others', bytes.
+    pub taken: u64,
+    /// What was found.
+    pub edge: Edge,
+    /// What limits it; absent where no load meets the targets or none misses.
+    pub limits: Option<Limits>,
+}
+
+/// Verdicts of loads on one axis, for a plot.
+pub fn row(case: &Case<'_>, targets: &[Target], axis: Axis, loads: &[f64]) -> Vec<Verdict> {
+    let probe = |load: &f64| {
+        case.probe(Some((axis, *load)), None, targets, false)
+            .verdict
+    };
+    loads.iter().map(probe).collect()
+}
+
+/// Verdicts of loads on two axes, for a plot: `columns` of one, `rows` of the other.
+///
+/// # Errors
+///
+/// A load that the scenario cannot carry in form.
+pub fn verdicts(
+    case: &Case<'_>,
+    targets: &[Target],
+    (x, columns): (Axis, &[f64]),
+    (y, rows): (Axis, &[f64]),
+) -> Result<Vec<Vec<Verdict>>, PlanError> {
+    let mut list = Vec::new();
+    for row in rows {
+        let text = y.at(&case.text, *row)?;
+        let own = Case {
+            name: case.name.clone(),
+            text,
+            ..*case
+        };
+        list.push(self::row(&own, targets, x, columns));
+    }
+    Ok(list)
+}
+
+/// The largest load of a scenario that meets the targets.
+///
+/// # Errors
+///
+/// Faults of the scenario; a load that it cannot carry in form (no periodic frames for a frame rate).
+pub fn plan(
+    case: &Case<'_>,
+    title: &str,
+    axis: Axis,
+    targets: &[Target],
+    range: Option<Range>,
+) -> Result<Plan, PlanError> {
+    let inputs = case.inputs()?;
+    let world = inputs.world().map_err(PlanError::Faults)?;
+    for target in targets {
+        let powerless = matches!(target.metric, Metric::Power | Metric::EnergyPerRequest)
+            && world.power.is_none();
+        if powerless {
+            return Err(PlanError::Question(format!(
+                "`{}`: the profile of {} states no power, so energy is unknown",
+                target.text, world.soc_name
+            )));
+        }
+    }
+    let now = axis.now(&case.text)?;
+    let range = range.unwrap_or(if axis.whole() {
+        Range {
+            low: 1.0,
+            high: 1024.0,
+        }
+    } else {
+        Range {
+            low: now / 64.0,
+            high: now * 64.0,
+        }
+    });
+    // Faults of form show at once, not as a load that is refused.
+    axis.at(&case.text, range.low)?;
+    let edge = search(axis, targets, range, |load, deep| {
+        case.probe(Some((axis, load)), None, targets, deep)
+    });
+    let limits = limits(case, axis, targets, &edge);
+    Ok(Plan {
+        title: title.to_owned(),
+        axis,
+        targets: targets.to_vec(),
+        taken: world.memory.taken,
+        edge,
+        limits,
+    })
+}

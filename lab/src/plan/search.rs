@@ -1,0 +1,256 @@
+//! The largest load that meets the targets.
+
+use super::axis::Axis;
+use super::probe::{Probe, Verdict};
+use super::target::Target;
+
+/// Loads between which an edge lies closer than this are told apart no further.
+const CLOSE: f64 = 0.02;
+/// Most probes of a search.
+const PROBES_MAX: usize = 80;
+/// Points of a scan where more load is not always worse.
+const SCAN: usize = 25;
+
+/// Where to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// Least load; for whole numbers at least 1.
+    pub low: f64,
+    /// Greatest load.
+    pub high: f64,
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// The largest load that was seen to meet every target; `None` if none was.
+    pub meets: Option<f64>,
+    /// The smallest larger load that was seen to miss one; `None` if none was.
+    pub misses: Option<f64>,
+    /// Whether more load was never better where it was looked at; if not, loads below the edge may miss.
+    pub monotone: bool,
+    /// What is to be said of it.
+    pub remarks: Vec<String>,
+    /// Every load that was simulated, rising.
+    pub probes: Vec<Probe>,
+}
+
+impl Edge {
+    /// The probe of a load.
+    pub fn probe(&self, load: f64) -> Option<&Probe> {
+        self.probes.iter().find(|probe| probe.load == load)
+    }
+}
+
+/// Simulates loads, each once at each depth: `probe(load, deep)`, deep with more replications.
+pub fn search(
+    axis: Axis,
+    targets: &[Target],
+    range: Range,
+    mut probe: impl FnMut(f64, bool) -> Probe,
+) -> Edge {
+    let mut probes: Vec<(Probe, bool)> = Vec::new();
+    let mut look = |load: f64, deep: bool, probes: &mut Vec<(Probe, bool)>| -> Verdict {
+        if let Some((known, was)) = probes.iter().find(|(known, _)| known.load == load)
+            && (*was || !deep)
+        {
+            return known.verdict;
+        }
+        let found = probe(load, deep);
+        let verdict = found.verdict;
+        probes.retain(|(known, _)| known.load != load);
+        probes.push((found, deep));
+        verdict
+    };
+    let unruly: Vec<&Target> = targets
+        .iter()
+        .filter(|target| !axis.monotone(target.metric))
+        .collect();
+    let mut remarks = Vec::new();
+    if unruly.is_empty() {
+        bracket(axis, range, &mut look, &mut probes);
+    } else {
+        let names: Vec<String> = unruly
+            .iter()
+            .map(|target| target.metric.to_string())
+            .collect();
+        remarks.push(format!(
+            "{} may fall as well as rise with {axis}: loads were scanned, not bisected",
+            names.join(" and ")
+        ));
+        let mut beyond = 0;
+        for load in grid(axis, range, SCAN) {
+            look(load, false, &mut probes);
+            // A queue that grows does not stop growing under more load.
+            let last = probes.iter().find(|(probe, _)| probe.load == load);
+            let grows = last.is_some_and(|(probe, _)| probe.overloaded());
+            beyond = if grows { beyond + 1 } else { 0 };
+            if beyond == 2 {
+                break;
+            }
+        }
+    }
+    // Beyond the edge and below it: a search that halves would not see islands.
+    if let Some(top) = largest(&probes) {
+        for factor in [0.25, 0.5, 0.75, 1.5, 2.0] {
+            let load = settle(axis, top * factor, range);
+            if load >= range.low && load <= range.high {
+                look(load, false, &mut probes);
+            }
+        }
+    }
+    refine(axis, &mut look, &mut probes);
+    finish(axis, probes, remarks, unruly.is_empty())
+}
+
+/// As near to the edge as replications can tell.
+fn refine(
+    axis: Axis,
+    look: &mut impl FnMut(f64, bool, &mut Probes) -> Verdict,
+    probes: &mut Probes,
+) {
+    while probes.len() < PROBES_MAX {
+        let Some(low) = largest(probes) else {
+            return;
+        };
+        look(low, true, probes);
+        let Some(high) = above(probes, low) else {
+            return;
+        };
+        let deep = |load: f64, probes: &Probes| {
+            let mut all = probes.iter();
+            all.any(|(probe, deep)| probe.load == load && *deep)
+        };
+        // Between the two there may be loads that are unclear: both ends of them are sought.
+        let inside = |(probe, _): &&(Probe, bool)| probe.load > low && probe.load < high;
+        let loads = || probes.iter().filter(inside).map(|(probe, _)| probe.load);
+        let first = loads().reduce(f64::min).unwrap_or(high);
+        let last = loads().reduce(f64::max).unwrap_or(low);
+        let next = [between(axis, low, first), between(axis, last, high)]
+            .into_iter()
+            .flatten()
+            .chain([low, high, first, last])
+            .find(|load| !deep(*load, probes));
+        match next {
+            Some(load) => look(load, true, probes),
+            None => return,
+        };
+    }
+}
+
+/// The edge of all probes, and what lies on the wrong side of it.
+fn finish(axis: Axis, probes: Probes, mut remarks: Vec<String>, ruly: bool) -> Edge {
+    let low = largest(&probes);
+    let high = above(&probes, low.unwrap_or(f64::NEG_INFINITY));
+    let mut probes: Vec<Probe> = probes.into_iter().map(|(probe, _)| probe).collect();
+    probes.sort_by(|a, b| a.load.total_cmp(&b.load));
+    let islands: Vec<f64> = probes
+        .iter()
+        .filter(|probe| probe.verdict == Verdict::Misses && low.is_some_and(|low| probe.load < low))
+        .map(|probe| probe.load)
+        .collect();
+    if let (Some(first), Some(last)) = (islands.first(), islands.last()) {
+        remarks.push(format!(
+            "not monotone: {} smaller loads, {first} to {last} {}, miss a target too",
+            islands.len(),
+            axis.unit()
+        ));
+    }
+    Edge {
+        meets: low,
+        misses: high,
+        monotone: ruly && islands.is_empty(),
+        remarks,
+        probes,
+    }
+}
+
+type Probes = Vec<(Probe, bool)>;
+
+/// Doubles or halves from the least load until the edge is between two loads, then halves what is between.
+fn bracket(
+    axis: Axis,
+    range: Range,
+    look: &mut impl FnMut(f64, bool, &mut Probes) -> Verdict,
+    probes: &mut Probes,
+) {
+    let mut low = range.low;
+    if look(low, false, probes) == Verdict::Misses {
+        return;
+    }
+    let mut high = low;
+    loop {
+        let next = settle(axis, high * 2.0, range);
+        if next <= high {
+            return;
+        }
+        high = next;
+        if look(high, false, probes) == Verdict::Misses {
+            break;
+        }
+        low = high;
+    }
+    while probes.len() < PROBES_MAX {
+        let Some(middle) = between(axis, low, high) else {
+            return;
+        };
+        if look(middle, false, probes) == Verdict::Misses {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+}
+
+fn settle(axis: Axis, load: f64, range: Range) -> f64 {
+    let load = load.clamp(range.low, range.high);
+    if axis.whole() {
+        load.round()
+    } else {
+        plain(load)
+    }
+}
+
+/// A load in four digits: what a person would type, and one load of what rounding would make two.
+fn plain(load: f64) -> f64 {
+    let scale = 10_f64.powi(3 - load.log10().floor() as i32);
+    if scale.is_finite() && scale > 0.0 {
+        (load * scale).round() / scale
+    } else {
+        load
+    }
+}
+
+/// A load between two, if they can still be told apart.
+fn between(axis: Axis, low: f64, high: f64) -> Option<f64> {
+    if axis.whole() {
+        let middle = ((low + high) / 2.0).floor();
+        return (middle > low && middle < high).then_some(middle);
+    }
+    (high / low > 1.0 + CLOSE).then(|| plain((low * high).sqrt()))
+}
+
+/// Loads from the least to the greatest, evenly in their logarithm.
+pub fn grid(axis: Axis, range: Range, count: usize) -> Vec<f64> {
+    let steps = count.saturating_sub(1).max(1) as f64;
+    let ratio = (range.high / range.low).max(1.0);
+    let mut list: Vec<f64> = (0..count)
+        .map(|step| settle(axis, range.low * ratio.powf(step as f64 / steps), range))
+        .collect();
+    list.dedup();
+    list
+}
+
+fn largest(probes: &[(Probe, bool)]) -> Option<f64> {
+    let meets = probes
+        .iter()
+        .filter(|(probe, _)| probe.verdict == Verdict::Meets);
+    meets.map(|(probe, _)| probe.load).reduce(f64::max)
+}
+
+fn above(probes: &[(Probe, bool)], low: f64) -> Option<f64> {
+    let misses = probes
+        .iter()
+        .filter(|(probe, _)| probe.verdict == Verdict::Misses && probe.load > low);
+    misses.map(|(probe, _)| probe.load).reduce(f64::min)
+}

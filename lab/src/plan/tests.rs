@@ -1,0 +1,199 @@
+//! Targets, loads and resources.
+
+use super::target::targets;
+
+fn one(text: &str) -> Result<super::Target, String> {
+    super::Target::parse(text)
+}
+
+#[test]
+fn targets_have_units() {
+    for (text, bound) in [
+        ("ttft_p95 <= 2s", 2.0),
+        ("ttft_p95<=2000ms", 2.0),
+        ("staleness_p95 ≤ 1 s", 1.0),
+        ("energy <= 5 W", 5.0),
+        ("memory <= 6GiB", 6.0 * 1_073_741_824.0),
+        ("memory <= 6e9 B", 6e9),
+        ("throughput >= 30 req/min", 0.5),
+        ("refused <= 1 %", 0.01),
+    ] {
+        let target = one(text).expect(text);
+        assert!(
+            (target.bound / bound - 1.0).abs() < 1e-12,
+            "{text}: {}",
+            target.bound
+        );
+    }
+}
+
+#[test]
+fn what_is_no_target_says_what_would_be_right() {
+    for (text, says) in [
+        ("ttft_p95 <= 2", "a unit is missing: one of s, ms"),
+        ("ttft_p95 <= 2 W", "`W` is no unit of `ttft_p95`"),
+        ("ttft_p59 <= 2s", "did you mean `ttft_p95`"),
+        ("ttft_p95 >= 2s", "is bounded with `<=`"),
+        ("throughput <= 2 req/s", "is bounded with `>=`"),
+        ("ttft_p95 < 2s", "a bound is `<=`"),
+        ("ttft_p95", "no `<=`"),
+        ("ttft_p95 <= 2,5s", "not a comma"),
+        ("ttft_p95 <= fast", "does not start with a number"),
+        ("ttft_p95 <= -1s", "finite and not negative"),
+        ("ttft_p95 <= 1e999s", "finite and not negative"),
+        ("", "no `<=`"),
+        ("<= 2s", "unknown metric"),
+    ] {
+        let fault = one(text).expect_err(text);
+        assert!(fault.contains(says), "{text}: {fault}");
+    }
+}
+
+#[test]
+fn two_bounds_of_one_metric_contradict() {
+    let texts = ["ttft_p95 <= 2s and ttft_p95 <= 1s".to_owned()];
+    let faults = targets(&texts).expect_err("two bounds");
+    assert!(faults[0].contains("bound the same metric"), "{faults:?}");
+    assert!(targets(&[]).is_err());
+}
+
+use proptest::prelude::*;
+use reports::interval::Replicated;
+
+use super::{Axis, Edge, Probe, Range, Target, Verdict, search};
+
+/// A search over a law that says which loads meet.
+fn found(axis: Axis, target: &str, range: Range, law: impl Fn(f64) -> Verdict) -> (Edge, usize) {
+    let targets = [Target::parse(target).expect("it is a target")];
+    let mut looked = 0;
+    let edge = search(axis, &targets, range, |load, _| {
+        looked += 1;
+        Probe {
+            load,
+            held: Vec::new(),
+            verdict: law(load),
+            runs: Replicated::default(),
+            refused: None,
+        }
+    });
+    (edge, looked)
+}
+
+fn step(load: f64, edge: f64) -> Verdict {
+    if load <= edge {
+        Verdict::Meets
+    } else {
+        Verdict::Misses
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_target_or_says_why_not(text in "\\PC{0,40}", number in -1e30..1e30_f64) {
+        _ = Target::parse(&text);
+        _ = Target::parse(&format!("ttft_p95 <= {text}"));
+        _ = Target::parse(&format!("ttft_p95 <= {number}{text}"));
+        _ = Axis::parse(&text);
+    }
+
+    #[test]
+    fn a_whole_edge_is_found_exactly(edge in 1..900_u32) {
+        let range = Range { low: 1.0, high: 1024.0 };
+        let (found, looked) = found(Axis::Streams, "ttft_p95 <= 1s", range, |load| step(load, f64::from(edge)));
+        prop_assert_eq!(found.meets, Some(f64::from(edge)));
+        prop_assert_eq!(found.misses, Some(f64::from(edge + 1)));
+        prop_assert!(found.monotone && looked < 60, "{} looks", looked);
+    }
+
+    #[test]
+    fn a_rate_is_found_within_two_per_cent(edge in 0.02..50.0_f64) {
+        let range = Range { low: 0.01, high: 100.0 };
+        let (found, _) = found(Axis::QueryRate, "ttft_p95 <= 1s", range, |load| step(load, edge));
+        let (low, high) = (found.meets.expect("it meets"), found.misses.expect("it misses"));
+        prop_assert!(low <= edge && edge <= high && high / low < 1.021, "{} in {} to {}", edge, low, high);
+    }
+
+    #[test]
+    fn an_island_is_found_where_more_may_be_better(low in 0.05..1.0_f64, times in 2.0..20.0_f64) {
+        let range = Range { low: 0.01, high: 100.0 };
+        let law = |load: f64| if load < low { Verdict::Misses } else { step(load, low * times) };
+        let (found, _) = found(Axis::FrameRate, "staleness_p95 <= 1s", range, law);
+        let top = found.meets.expect("it meets");
+        prop_assert!(top <= low * times && top > low * times / 1.021, "{} of {}", top, low * times);
+        prop_assert!(!found.monotone && !found.remarks.is_empty());
+    }
+}
+
+#[test]
+fn what_is_never_or_always_met_is_said() {
+    let range = Range {
+        low: 1.0,
+        high: 64.0,
+    };
+    let (never, _) = found(Axis::Streams, "ttft_p95 <= 1s", range, |_| Verdict::Misses);
+    assert_eq!((never.meets, never.misses), (None, Some(1.0)));
+    let (always, _) = found(Axis::Streams, "ttft_p95 <= 1s", range, |_| Verdict::Meets);
+    assert_eq!((always.meets, always.misses), (Some(64.0), None));
+    let (unclear, _) = found(Axis::Streams, "ttft_p95 <= 1s", range, |_| Verdict::Unclear);
+    assert_eq!((unclear.meets, unclear.misses), (None, None));
+}
+
+const SCENARIO: &str = "title = \"x\"\nsoc = \"s\"\nmodel = \"m\"\n\n[policy.fixed]\nlanes = { a = \"cpu\", b = \"gpu\" }\n\n[[streams]]\nname = \"a\"\n[streams.frames]\nclock = { periodic = { rate_hz = 0.5 } }\n[streams.queries]\narrivals = { poisson = { rate_hz = 0.1 } }\nprompt_tokens = 8\noutput_tokens = 8\n\n[[streams]]\nname = \"b\"\ncopies = 2\n[streams.queries]\narrivals = { periodic = { period_s = 4 } }\n";
+
+fn streams(text: &str) -> Vec<toml::Table> {
+    let table: toml::Table = text
+        .parse()
+        .unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let list = table["streams"].as_array().expect("they are a list");
+    list.iter()
+        .map(|stream| stream.as_table().expect("a table").clone())
+        .collect()
+}
+
+#[test]
+fn streams_are_taken_in_turn_with_names_of_their_own() {
+    assert_eq!(Axis::Streams.now(SCENARIO), Ok(3.0));
+    let one = Axis::Streams.at(SCENARIO, 1.0).expect("one stream");
+    assert_eq!(streams(&one).len(), 1);
+    assert!(
+        !one.contains("b ="),
+        "a lane of a stream that is gone\n{one}"
+    );
+    let seven = streams(&Axis::Streams.at(SCENARIO, 7.0).expect("seven streams"));
+    let names: Vec<&str> = seven.iter().filter_map(|s| s["name"].as_str()).collect();
+    assert_eq!(names, ["a", "b", "b-2", "a-2", "b-3", "b-4", "a-3"]);
+    let starts: Vec<f64> = seven
+        .iter()
+        .filter_map(|s| s.get("frames")?.get("start_s")?.as_float())
+        .collect();
+    assert_eq!(starts.len(), 2, "copies start later");
+    assert!(
+        starts.iter().all(|start| *start > 0.0 && *start < 2.0),
+        "{starts:?}"
+    );
+}
+
+#[test]
+fn rates_and_contexts_are_set_everywhere() {
+    let text = Axis::QueryRate.at(SCENARIO, 0.25).expect("a rate");
+    let all = streams(&text);
+    let law = |at: usize| all[at]["queries"]["arrivals"].clone();
+    assert_eq!(law(0)["poisson"]["rate_hz"].as_float(), Some(0.25));
+    assert_eq!(law(1)["periodic"]["period_s"].as_float(), Some(4.0));
+    let text = Axis::Context.at(SCENARIO, 9.0).expect("a context");
+    let table: toml::Table = text.parse().expect("it is TOML");
+    assert_eq!(
+        table["context"]["keep"]["window"]["frames"].as_integer(),
+        Some(9)
+    );
+    let closed = SCENARIO.replace(
+        "poisson = { rate_hz = 0.1 }",
+        "closed_loop = { users = 1, think_s = 1 }",
+    );
+    let fault = Axis::QueryRate
+        .at(&closed, 1.0)
+        .expect_err("it has no rate");
+    assert!(fault.contains("stream `a`"), "{fault}");
+    assert!(Axis::Streams.at("title = 1", 1.0).is_err());
+    assert!(Axis::Context.now(SCENARIO).is_err());
+}

@@ -1,0 +1,336 @@
+//! Plans as text, JSON and a map of what is feasible.
+
+use std::fmt::Write as _;
+
+use reports::plot::{Cell, Map};
+use serde_json::{Value, json};
+
+use super::axis::Axis;
+use super::need::Need;
+use super::probe::{Probe, Verdict};
+use super::scale::Resource;
+use super::search::Edge;
+use super::target::{Metric, Target};
+use super::{Buys, Plan};
+
+/// A number in at most four digits.
+fn short(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if value.fract() == 0.0 && value.abs() < 1e6 {
+        return format!("{value}");
+    }
+    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    text
+}
+
+/// A metric's value with its unit.
+fn shown(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::Time(..) => format!("{} s", short(value)),
+        Metric::Throughput => format!("{} req/s", short(value)),
+        Metric::TokenThroughput => format!("{} tok/s", short(value)),
+        Metric::Power => format!("{} W", short(value)),
+        Metric::EnergyPerRequest => format!("{} J", short(value)),
+        Metric::Memory => format!("{} GB", short(value / 1e9)),
+        Metric::Refused | Metric::Late => format!("{} %", short(100.0 * value)),
+    }
+}
+
+/// The edge in words.
+fn edge(axis: Axis, edge: &Edge) -> String {
+    match (edge.meets, edge.misses) {
+        (Some(low), Some(high)) => format!(
+            "{} {} meet every target; {} miss one{}",
+            short(low),
+            axis.unit(),
+            short(high),
+            if axis.whole() && high > low + 1.0 {
+                ", and between them replications do not tell"
+            } else {
+                ""
+            }
+        ),
+        (Some(low), None) => format!(
+            "{} {} meet every target, and no larger load was seen to miss one",
+            short(low),
+            axis.unit()
+        ),
+        (None, Some(high)) => format!(
+            "no load meets the targets: {} {} already miss{}",
+            short(high),
+            axis.unit(),
+            if high == 1.0 { "es" } else { "" }
+        ),
+        (None, None) => "no load meets the targets, and none is seen to miss one: the intervals are too wide (--replications)".to_owned(),
+    }
+}
+
+fn probe_line(out: &mut String, targets: &[Target], probe: &Probe) {
+    _ = write!(
+        out,
+        "  {:>10}  {:<8}",
+        short(probe.load),
+        probe.verdict.word()
+    );
+    if let Some(why) = &probe.refused {
+        _ = write!(out, "  {why}");
+    }
+    for (target, held) in targets.iter().zip(&probe.held) {
+        let value = held.value.map_or_else(
+            || "none".to_owned(),
+            |value| {
+                let half = value.half_width.map_or_else(String::new, |half| {
+                    format!(" ± {}", shown(target.metric, half))
+                });
+                format!("{}{half}", shown(target.metric, value.mean))
+            },
+        );
+        let value = held.reason.map_or(value, str::to_owned);
+        _ = write!(out, "  {} {value}", target.metric);
+    }
+    out.push('\n');
+}
+
+fn buys_line(out: &mut String, buys: &Buys, axis: Axis) {
+    let change =
+        |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| format!("{value:+.2} %"));
+    _ = writeln!(
+        out,
+        "  {:<18} {:>9} {:>9}",
+        buys.resource.to_string(),
+        change(buys.metric),
+        if axis.whole() && buys.load.is_none() {
+            "?".to_owned()
+        } else {
+            change(buys.load)
+        }
+    );
+}
+
+/// Plans as text: one in full, several side by side and then each.
+pub fn table(plans: &[Plan], refused: &[(String, String)]) -> String {
+    let mut out = String::new();
+    if plans.len() + refused.len() > 1 {
+        let axis = plans.first().map_or("load", |plan| plan.axis.unit());
+        _ = writeln!(
+            out,
+            "{:<34} {:>12} {:>12}  limited by",
+            "", "meets", "misses"
+        );
+        for plan in plans {
+            let number = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), short);
+            let by = plan.limits.as_ref().map_or("", |limits| &limits.target);
+            _ = writeln!(
+                out,
+                "{:<34} {:>12} {:>12}  {by}",
+                plan.title,
+                number(plan.edge.meets),
+                number(plan.edge.misses)
+            );
+        }
+        for (title, why) in refused {
+            _ = writeln!(out, "{title:<34} {:>12} {:>12}  {why}", "none", "");
+        }
+        _ = writeln!(out, "({axis})\n");
+    }
+    for plan in plans {
+        one(&mut out, plan);
+    }
+    out
+}
+
+/// Of plans of several models, the largest that meets the targets.
+pub fn largest_model(plans: &[Plan]) -> String {
+    let able = plans.iter().filter(|plan| plan.edge.meets.is_some());
+    match able.max_by_key(|plan| plan.taken) {
+        Some(plan) => format!(
+            "largest model that meets the targets: {} ({} GB taken before any context)\n",
+            plan.title,
+            short(plan.taken as f64 / 1e9)
+        ),
+        None => "no model meets the targets\n".to_owned(),
+    }
+}
+
+fn one(out: &mut String, plan: &Plan) {
+    let targets: Vec<&str> = plan.targets.iter().map(|t| t.text.as_str()).collect();
+    _ = writeln!(
+        out,
+        "{}: most {} with {}",
+        plan.title,
+        plan.axis,
+        targets.join(" and ")
+    );
+    _ = writeln!(out, "  {}", edge(plan.axis, &plan.edge));
+    for remark in &plan.edge.remarks {
+        _ = writeln!(out, "  note: {remark}");
+    }
+    _ = writeln!(
+        out,
+        "\nsimulated loads ({}), means over replications ± 95 %",
+        plan.axis.unit()
+    );
+    for probe in &plan.edge.probes {
+        probe_line(out, &plan.targets, probe);
+    }
+    if let Some(limits) = &plan.limits {
+        _ = writeln!(
+            out,
+            "\nat {} `{}` is missed",
+            short(limits.load),
+            limits.target
+        );
+        for because in &limits.because {
+            _ = writeln!(out, "  {because}");
+        }
+        if !limits.buys.is_empty() {
+            _ = writeln!(out, "\n  1 % more of            metric      load");
+            for buys in &limits.buys {
+                buys_line(out, buys, plan.axis);
+            }
+        }
+    }
+    out.push('\n');
+}
+
+/// What a load needs, as text.
+pub fn needs_table(title: &str, targets: &[Target], needs: &[Need]) -> String {
+    let targets: Vec<&str> = targets.iter().map(|t| t.text.as_str()).collect();
+    let mut out = format!(
+        "{title}: least of each resource, the others as they are, for {}\n\n",
+        targets.join(" and ")
+    );
+    for need in needs {
+        let name = match need.resource {
+            Resource::Compute(None) => "compute of every engine".to_owned(),
+            ref other => other.to_string(),
+        };
+        _ = write!(out, "  {name:<24}");
+        let value = |times: f64| match need.now {
+            Some((now, unit)) => format!("{} {unit}", short(now * times)),
+            None => format!("{} times", short(times)),
+        };
+        match need.between {
+            (Some(low), Some(high)) => {
+                _ = write!(out, "{} meet, {} miss", value(high), value(low));
+            }
+            (None, Some(high)) => _ = write!(out, "{} meet", value(high)),
+            _ => out.push_str("none found"),
+        }
+        if let Some((now, unit)) = need.now {
+            _ = write!(out, " (the profile: {} {unit})", short(now));
+        }
+        if let Some(remark) = &need.remark {
+            _ = write!(out, "; {remark}");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Plans for programs (docs/plan.md).
+pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
+    let probe = |plan: &Plan, probe: &Probe| {
+        let held: Vec<Value> = plan
+            .targets
+            .iter()
+            .zip(&probe.held)
+            .map(|(target, held)| {
+                json!({
+                    "target": target.text,
+                    "mean": held.value.map(|value| value.mean),
+                    "half_width": held.value.and_then(|value| value.half_width),
+                    "verdict": held.verdict.word(),
+                    "reason": held.reason,
+                })
+            })
+            .collect();
+        json!({
+            "load": probe.load,
+            "verdict": probe.verdict.word(),
+            "replications": probe.runs.count(),
+            "refused": probe.refused,
+            "targets": held,
+        })
+    };
+    let list: Vec<Value> = plans
+        .iter()
+        .map(|plan| {
+            json!({
+                "title": plan.title,
+                "axis": plan.axis.name(),
+                "unit": plan.axis.unit(),
+                "meets": plan.edge.meets,
+                "misses": plan.edge.misses,
+                "monotone": plan.edge.monotone,
+                "remarks": plan.edge.remarks,
+                "probes": plan.edge.probes.iter().map(|p| probe(plan, p)).collect::<Vec<_>>(),
+                "limits": plan.limits.as_ref().map(|limits| json!({
+                    "load": limits.load,
+                    "target": limits.target,
+                    "because": limits.because,
+                    "sensitivity": limits.buys.iter().map(|buys| json!({
+                        "resource": buys.resource.to_string(),
+                        "metric_percent": buys.metric,
+                        "load_percent": buys.load,
+                    })).collect::<Vec<_>>(),
+                })),
+            })
+        })
+        .collect();
+    let refused: Vec<Value> = refused
+        .iter()
+        .map(|(title, why)| json!({ "title": title, "why": why }))
+        .collect();
+    json!({ "version": 1, "plans": list, "refused": refused })
+}
+
+/// What a need is, for programs.
+pub fn needs_json(needs: &[Need]) -> Value {
+    let list: Vec<Value> = needs
+        .iter()
+        .map(|need| {
+            json!({
+                "resource": need.resource.to_string(),
+                "now": need.now.map(|(now, _)| now),
+                "unit": need.now.map_or("times", |(_, unit)| unit),
+                "misses_times": need.between.0,
+                "meets_times": need.between.1,
+                "remark": need.remark,
+            })
+        })
+        .collect();
+    json!({ "version": 1, "needs": list })
+}
+
+/// The feasible region: verdicts by load and a second load, or by load and what was planned.
+pub fn region(
+    title: &str,
+    x: Axis,
+    columns: &[f64],
+    y: &str,
+    rows: &[(String, Vec<Verdict>)],
+) -> Map {
+    let all = [Verdict::Meets, Verdict::Unclear, Verdict::Misses];
+    let cell = |verdict: &Verdict| {
+        Cell::Choice(all.iter().position(|known| known == verdict).unwrap_or(2))
+    };
+    Map {
+        title: title.to_owned(),
+        x: x.unit().to_owned(),
+        y: y.to_owned(),
+        columns: columns.iter().map(|load| short(*load)).collect(),
+        rows: rows.iter().map(|(name, _)| name.clone()).collect(),
+        cells: rows
+            .iter()
+            .map(|(_, verdicts)| verdicts.iter().map(cell).collect())
+            .collect(),
+        names: all.map(|verdict| verdict.word().to_owned()).to_vec(),
+    }
+}

@@ -1,0 +1,123 @@
+//! What was guessed at or passed over once: commas, ranges, doubled keys, sizes.
+
+use super::super::{Kind, NoteKind, Options};
+use super::kinds::gguf;
+use super::{run, run_bytes};
+
+const HEAD: &str = "| model | size | params | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+
+fn table(rate: &str) -> String {
+    format!("{HEAD}| toy 1B Q8_0 | 1.00 GiB | 1.00 B | CPU | 4 | pp512 | {rate} |\n")
+}
+
+#[test]
+fn decimal_commas_are_read_where_they_mean_nothing_else() {
+    let of = |rate: &str| {
+        let text = table(rate);
+        run(Kind::LlamaBench, &Options::default(), &[("a.md", &text)])
+    };
+    let path = "engines.cpu.stages.ingest.per_token_s";
+    let plain = of("25.25 ± 0.11").number(path);
+    assert_eq!(of("25,25 ± 0,11").number(path), plain);
+    assert_eq!(of("0,125 ± 0,001").number(path), 8.0);
+    // A thousand and more, or one and a bit.
+    let done = of("1,234 ± 0.11");
+    assert!(done.files.is_empty());
+    done.says(
+        NoteKind::Skipped,
+        "is 1234 or 1.234: write it without a comma",
+    );
+    of("1,2,3 ± 0.11").says(NoteKind::Skipped, "is not a number");
+}
+
+#[test]
+fn a_rate_of_no_stated_length_claims_no_range() {
+    let text = "precisions:\n  w4a16:\n    components:\n      Toy-1B:\n        performance_metrics:\n          Toy Board:\n            genie:\n              llm_metrics:\n                - context_length: 4096\n                  time_to_first_token_range_milliseconds:\n                    min: 50.0\n                    max: 1600.0\n                  tokens_per_second: 20.0\n";
+    let done = run(Kind::AiHub, &Options::default(), &[("toy.perf.yaml", text)]);
+    let file = done.file();
+    let decode = file.split("stages.decode]").nth(1).expect("it decodes");
+    let decode = decode.split("\n[").next().unwrap_or("");
+    assert!(!decode.contains("measured_"), "{decode}");
+    assert!(
+        file.contains("is not stated, so it has no measured range"),
+        "{file}"
+    );
+}
+
+#[test]
+fn a_stage_table_does_not_say_how_many_tokens_were_generated() {
+    let text = "### Multimodal\n\n| model | Stage | RK3588(w8a8) |\n| :--- | :---: | :---: |\n| Toy-2B | Prefill(len=196) | 632.6ms |\n|  | Decode | 16.6 tokens/s |\n";
+    let done = run(Kind::Rkllm, &Options::default(), &[("t.md", text)]);
+    let decode = done
+        .file()
+        .split("stages.decode]")
+        .nth(1)
+        .expect("it decodes");
+    let decode = decode.split("\n[").next().unwrap_or("");
+    assert!(!decode.contains("measured_"), "{decode}");
+    assert!(
+        done.file().contains("measured_tokens = [196, 196]"),
+        "{}",
+        done.file()
+    );
+}
+
+/// A header of version 3 with these keys and tensors, little-endian.
+fn header(keys: &[&str], tensors: &[&str]) -> Vec<u8> {
+    fn text(out: &mut Vec<u8>, text: &str) {
+        out.extend((text.len() as u64).to_le_bytes());
+        out.extend(text.as_bytes());
+    }
+    let mut out = b"GGUF".to_vec();
+    out.extend(3_u32.to_le_bytes());
+    out.extend((tensors.len() as u64).to_le_bytes());
+    out.extend((keys.len() as u64).to_le_bytes());
+    for key in keys {
+        text(&mut out, key);
+        out.extend(4_u32.to_le_bytes());
+        out.extend(7_u32.to_le_bytes());
+    }
+    for tensor in tensors {
+        text(&mut out, tensor);
+        out.extend(1_u32.to_le_bytes());
+        out.extend(32_u64.to_le_bytes());
+        out.extend(0_u32.to_le_bytes());
+        out.extend(0_u64.to_le_bytes());
+    }
+    out
+}
+
+#[test]
+fn a_key_or_a_tensor_that_is_there_twice_is_refused() {
+    let refused = |bytes: &[u8], says: &str| {
+        let done = run_bytes(Kind::Gguf, &Options::default(), &[("m.gguf", bytes)], true);
+        assert!(done.files.is_empty());
+        done.says(NoteKind::Refused, says);
+    };
+    refused(
+        &header(&["a.b", "a.c", "a.b"], &[]),
+        "key `a.b` is there twice",
+    );
+    refused(
+        &header(&["a.b"], &["t", "u", "t"]),
+        "tensor `t` is there twice",
+    );
+    let done = run_bytes(
+        Kind::Gguf,
+        &Options::default(),
+        &[("m.gguf", &gguf(3, false))],
+        true,
+    );
+    assert!(!done.files.is_empty(), "{}", done.said());
+}
+
+#[test]
+fn a_pocketpal_run_tells_the_bytes_of_its_weights() {
+    let text = r#"{ "soc": "Toy", "commit": "a1", "bench": { "pp": 256, "tg": 64, "pl": 1 }, "runs": [ {
+        "model_id": "toy-1b", "quant": "q4_0", "effective_backend": "cpu", "status": "ok", "pp_avg": 100.0, "tg_avg": 10.0,
+        "log_signals": { "memory_buffers": { "weights_total_mib": 512.0 } },
+        "effective_init_params": { "n_threads": 4 } } ] }"#;
+    let done = run(Kind::LlamaBench, &Options::default(), &[("p.json", text)]);
+    let path = "engines.cpu.stages.decode.bytes_per_token";
+    assert_eq!(done.number(path), 512.0 * 1_048_576.0);
+}

@@ -1,0 +1,309 @@
+//! Profiles of a chip and a model that nobody has measured together.
+
+use std::fmt::Write as _;
+
+use super::chip::{Chip, Engine};
+use super::efficiency::{Efficiencies, Phase, Predicted};
+use super::rows;
+use super::shape::Shape;
+use super::stage::{Placed, Work};
+
+/// A number in TOML.
+fn number(value: f64) -> String {
+    let text = format!("{value:.6e}");
+    // Trailing zeros of the mantissa say nothing.
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => {
+            let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+            if exponent == "0" {
+                mantissa.to_owned()
+            } else {
+                format!("{mantissa}e{exponent}")
+            }
+        }
+        None => text,
+    }
+}
+
+fn quantity(of: &Predicted) -> String {
+    format!(
+        "{{ value = {}, low = {}, high = {} }}",
+        number(of.secs),
+        number(of.low),
+        number(of.high)
+    )
+}
+
+fn text(value: &str) -> String {
+    toml::Value::String(value.to_owned()).to_string()
+}
+
+/// The SoC profile of a datasheet.
+pub fn soc(chip: &Chip) -> String {
+    let mut out = format!(
+        "name = {}\norigin = \"datasheet\"\n\n[memory]\ncapacity_bytes = {}\nreserved_bytes = {{ value = {}, origin = \"reserved\", low = {}, high = {} }}\n\
+         bandwidth_gbps = {{ value = {}, origin = \"sustained\", low = {}, high = {} }}\npeak_gbps = {}\n\n",
+        text(&chip.name),
+        number((chip.capacity_gb * 1e9).round()),
+        number((chip.capacity_gb * 1e9 / 10.0).round()),
+        number((chip.capacity_gb * 1e9 / 20.0).round()),
+        number((chip.capacity_gb * 1e9 / 5.0).round()),
+        number(chip.sustained_gbps()),
+        number(0.7 * chip.peak_gbps),
+        number(chip.peak_gbps),
+        number(chip.peak_gbps),
+    );
+    let cores: u32 = chip
+        .engines
+        .values()
+        .flat_map(|engine| &engine.cores)
+        .map(|cores| cores.count)
+        .sum();
+    _ = writeln!(
+        out,
+        "[cpu]\ncores = {{ value = {}, origin = \"cores\" }}\n",
+        if cores == 0 { 4 } else { cores }
+    );
+    let most = chip
+        .engines
+        .values()
+        .map(|engine| port(chip, engine))
+        .fold(0.0, f64::max);
+    for (name, engine) in &chip.engines {
+        let port = port(chip, engine);
+        let weight = engine.weight.unwrap_or(port / most);
+        _ = writeln!(
+            out,
+            "[engines.{name}]\nkind = \"{}\"\nport_gbps = {{ value = {}, origin = \"sustained\" }}\nweight = {{ value = {}, origin = \"weight\", low = {}, high = {} }}",
+            engine.kind,
+            number(port),
+            number(weight),
+            number(weight),
+            number(weight * if engine.kind == "gpu" { 3.0 } else { 1.5 }),
+        );
+        if let Some(limit) = engine.address_limit_gib {
+            _ = writeln!(
+                out,
+                "address_limit_bytes = {}",
+                number((limit * 1_073_741_824.0).round())
+            );
+        }
+        out.push('\n');
+    }
+    for (name, engine) in &chip.engines {
+        _ = writeln!(out, "[lanes.{name}]\nengine = \"{name}\"");
+        if engine.kind == "cpu" {
+            _ = writeln!(
+                out,
+                "cores = {{ value = {}, origin = \"cores\" }}",
+                cores.clamp(1, 4)
+            );
+        }
+        out.push('\n');
+    }
+    out += "[contention]\noverlap_exponent = { value = 3, origin = \"exponents\" }\nburst_exponent = { value = 0.25, origin = \"exponents\" }\n\n";
+    _ = writeln!(
+        out,
+        "[origins.datasheet]\nkind = \"published\"\nsource = {}\n",
+        text(&chip.source)
+    );
+    for (key, kind, note) in [
+        (
+            "sustained",
+            "derived",
+            "nine tenths of the DRAM's peak, or the engine's own port where that is less",
+        ),
+        ("reserved", "assumed", "a tenth of the memory"),
+        (
+            "cores",
+            "derived",
+            "the datasheet's cores, or four where it states none; a CPU lane takes the fastest four",
+        ),
+        (
+            "weight",
+            "assumed",
+            "in proportion to the ports; a GPU has been seen with up to three times that",
+        ),
+        (
+            "exponents",
+            "assumed",
+            "as where nothing was measured (docs/contention.md)",
+        ),
+    ] {
+        _ = writeln!(
+            out,
+            "[origins.{key}]\nkind = \"{kind}\"\nnote = {}\n",
+            text(note)
+        );
+    }
+    out
+}
+
+fn port(chip: &Chip, engine: &Engine) -> f64 {
+    let own = engine.port_gbps.unwrap_or(f64::MAX);
+    own.min(chip.sustained_gbps())
+}
+
+/// A cost profile, and what of it could not be predicted.
+#[derive(Clone, Debug, Default)]
+pub struct Costs {
+    /// The file; empty where no engine can run the model.
+    pub toml: String,
+    /// Engines with a prediction, and those without, with the reason.
+    pub remarks: Vec<String>,
+    /// How many engines run the language model.
+    pub able: usize,
+}
+
+/// The costs of a model on a chip: every engine's stages, or why it has none.
+pub fn costs(
+    chip: &Chip,
+    model_key: &str,
+    shape: &Shape,
+    datatype: &str,
+    runtime: &str,
+    efficiencies: &Efficiencies,
+) -> Costs {
+    let mut done = Costs::default();
+    let mut out = format!(
+        "soc = {}\nmodel = {}\norigin = \"roofline\"\n\n",
+        text(&chip.key),
+        text(model_key)
+    );
+    for (name, engine) in &chip.engines {
+        match stages(chip, name, engine, shape, datatype, runtime, efficiencies) {
+            Ok(stages) => {
+                out += &stages;
+                done.able += 1;
+                done.remarks.push(format!("{name}: predicted"));
+            }
+            Err(reason) => {
+                _ = writeln!(out, "[engines.{name}.unsupported]");
+                for stage in ["encode", "ingest", "query_prefill", "decode"] {
+                    _ = writeln!(out, "{stage} = {}", text(&reason));
+                }
+                out.push('\n');
+                done.remarks.push(format!("{name}: {reason}"));
+            }
+        }
+    }
+    _ = writeln!(
+        out,
+        "[origins.roofline]\nkind = \"derived\"\nsource = {}\nnote = {}\n\n[origins.bytes]\nkind = \"derived\"\nnote = {}\n\n[origins.copies]\nkind = \"assumed\"\nnote = {}",
+        text(&chip.source),
+        text(&format!(
+            "Roofline of the datasheet and the shape of {} in {datatype}, with efficiencies fitted on other chips; the interval holds 90 % of chips that were left out (crossinfer validate roofline)",
+            shape.name
+        )),
+        text("weights that a chunk or a token reads, the KV, and 16-bit activations once"),
+        text("a quarter of what the memory sustains, as state copies of llama.cpp do"),
+    );
+    if done.able > 0 {
+        done.toml = out;
+    }
+    done
+}
+
+fn stages(
+    chip: &Chip,
+    name: &str,
+    engine: &Engine,
+    shape: &Shape,
+    datatype: &str,
+    runtime: &str,
+    efficiencies: &Efficiencies,
+) -> Result<String, String> {
+    // A lane of a CPU is its four fastest cores.
+    let threads = (engine.kind == "cpu").then(|| {
+        let cores: u32 = engine.cores.iter().map(|cores| cores.count).sum();
+        cores.clamp(1, 4)
+    });
+    let placed = Placed::new(chip, name, engine, shape, datatype, threads)
+        .map_err(|refusal| refusal.to_string())?;
+    let backend = match engine.kind.as_str() {
+        "gpu" if chip.key.starts_with('m') => "metal",
+        "gpu" => "vulkan",
+        _ => "",
+    };
+    let runtime = if engine.kind == "npu" {
+        runtime
+    } else {
+        "llama.cpp"
+    };
+    let family = rows::family(runtime, backend, engine);
+    let predict = |phase, work: Work| {
+        efficiencies
+            .predict(&family.key, phase, work, datatype)
+            .ok_or_else(|| {
+                format!(
+                    "no prediction: fewer than two chips have been measured with {datatype} in {}",
+                    family.key
+                )
+            })
+    };
+    // The forms of costs are linear in tokens and in pairs of tokens, and so are the bounds: two points of each.
+    let base = predict(Phase::Prefill, placed.prefill(0.0, 0.0))?;
+    let one = predict(Phase::Prefill, placed.prefill(1.0, 0.0))?;
+    let deep = predict(Phase::Prefill, placed.prefill(1.0, 1.0))?;
+    let token = predict(Phase::Decode, placed.decode(1.0, 0.0))?;
+    let after = predict(Phase::Decode, placed.decode(1.0, 1.0))?;
+    let less = |a: &Predicted, b: &Predicted| Predicted {
+        secs: (a.secs - b.secs).max(0.0),
+        low: (a.low - b.low).max(0.0),
+        high: (a.high - b.high).max(0.0),
+    };
+    let (each, slope, grows) = (less(&one, &base), less(&deep, &one), less(&after, &token));
+    let mut out = format!("[engines.{name}]\norigin = \"roofline\"\n\n");
+    let time = placed
+        .encode(engine, threads)
+        .and_then(|work| efficiencies.predict(&family.key, Phase::Prefill, work, "f16"));
+    out += &encode(name, shape, time.as_ref());
+    let kv = shape.kv_bytes();
+    for stage in ["ingest", "query_prefill"] {
+        _ = writeln!(
+            out,
+            "[engines.{name}.stages.{stage}]\nfixed_s = {}\nper_token_s = {}\nper_token_context_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token_context = {{ value = {}, origin = \"bytes\" }}\n",
+            quantity(&base),
+            quantity(&each),
+            quantity(&slope),
+            number(placed.read_bytes()),
+            number(shape.activation_bytes() + kv),
+            number(kv / 64.0),
+        );
+    }
+    _ = writeln!(
+        out,
+        "[engines.{name}.stages.decode]\nper_token_s = {}\nper_token_context_s = {}\nbytes_per_token = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token_context = {{ value = {}, origin = \"bytes\" }}\n",
+        quantity(&token),
+        quantity(&grows),
+        number(placed.read_bytes()),
+        number(kv),
+    );
+    for stage in ["export", "import"] {
+        _ = writeln!(
+            out,
+            "[engines.{name}.stages.{stage}]\ngbps = {{ value = {}, origin = \"copies\", low = {}, high = {} }}\nbytes_per_token = {{ value = 2, origin = \"bytes\" }}\n",
+            number(chip.sustained_gbps() / 4.0),
+            number(chip.sustained_gbps() / 10.0),
+            number(chip.sustained_gbps() / 2.0),
+        );
+    }
+    Ok(out)
+}
+
+/// The encode stage, or why there is none; nothing of a model without a vision tower.
+fn encode(name: &str, shape: &Shape, time: Option<&Predicted>) -> String {
+    let Some(vision) = &shape.vision else {
+        return String::new();
+    };
+    let Some(time) = time else {
+        let why = "no prediction: the datasheet states no FP16 rate, or too few chips have been measured with f16";
+        return format!("[engines.{name}.unsupported]\nencode = {}\n\n", text(why));
+    };
+    let bytes = 2.0 * vision.parameters + 24.0 * vision.hidden * vision.depth * vision.patches;
+    format!(
+        "[engines.{name}.stages.encode]\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n\n",
+        quantity(time),
+        number(bytes)
+    )
+}

@@ -1,0 +1,157 @@
+//! The held-out accuracy as text, with the bounds that it is held to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::efficiency::Phase;
+use super::holdout::{Holdout, Prediction, Score, score};
+use super::reach::Reached;
+
+/// Largest median error.
+const MEDIAN: f64 = 0.20;
+/// Largest 90th percentile.
+const P90: f64 = 0.40;
+/// Least share within the intervals.
+const INSIDE: f64 = 0.90;
+/// Largest error of a rate at a long context.
+const LONG: f64 = 0.10;
+/// Largest error of a combined row.
+const COMBINED: f64 = 0.08;
+
+/// Text of what came out, and whether every bound is met.
+pub fn text(of: &Holdout) -> (String, bool) {
+    let mut out = String::from(
+        "Each chip left out: predicted from its datasheet and the model's shape, with factors of the other chips\n\n",
+    );
+    _ = writeln!(
+        out,
+        "{:<20} {:<9} {:<8} {:>6} {:>8} {:>8} {:>8} {:>9}",
+        "family", "chip", "phase", "values", "median %", "p90 %", "mean %", "inside %"
+    );
+    let mut groups: BTreeMap<(&str, &str, Phase), Vec<&Prediction>> = BTreeMap::new();
+    for one in &of.predictions {
+        groups
+            .entry((&one.family, &one.chip, one.phase))
+            .or_default()
+            .push(one);
+    }
+    for ((family, chip, phase), list) in &groups {
+        line(&mut out, family, chip, phase.name(), list);
+    }
+    for phase in Phase::ALL {
+        let list: Vec<&Prediction> = of.predictions.iter().filter(|p| p.phase == phase).collect();
+        line(&mut out, "all", "", phase.name(), &list);
+    }
+    let all: Vec<&Prediction> = of.predictions.iter().collect();
+    line(&mut out, "all", "", "", &all);
+    let mut met = true;
+    let mut verdict = |out: &mut String, what: &str, value: f64, bound: f64, least: bool| {
+        let holds = if least {
+            value >= bound
+        } else {
+            value <= bound
+        };
+        met &= holds;
+        _ = writeln!(
+            out,
+            "{} {what}: {:.1} % ({} {:.0} %)",
+            if holds { "met   " } else { "MISSED" },
+            100.0 * value,
+            if least { "at least" } else { "at most" },
+            100.0 * bound
+        );
+    };
+    out.push('\n');
+    match score(of.predictions.iter()) {
+        Some(Score {
+            median,
+            p90,
+            inside,
+            ..
+        }) => {
+            verdict(&mut out, "median error", median, MEDIAN, false);
+            verdict(&mut out, "90th percentile", p90, P90, false);
+            verdict(
+                &mut out,
+                "measured within the 90 % intervals",
+                inside,
+                INSIDE,
+                true,
+            );
+        }
+        None => {
+            out += "MISSED no value can be predicted from other chips\n";
+            met = false;
+        }
+    }
+    for (title, list, bound) in [
+        ("Rates at long contexts from shorter ones", &of.long, LONG),
+        (
+            "Prompt and answer in one, from separate rows",
+            &of.combined,
+            COMBINED,
+        ),
+    ] {
+        met &= reached(&mut out, title, list, bound);
+    }
+    left_out(&mut out, of);
+    (out, met)
+}
+
+fn line(out: &mut String, family: &str, chip: &str, phase: &str, list: &[&Prediction]) {
+    let Some(score) = score(list.iter().copied()) else {
+        return;
+    };
+    let mean = list.iter().map(|one| one.error()).sum::<f64>() / list.len() as f64;
+    _ = writeln!(
+        out,
+        "{family:<20} {chip:<9} {phase:<8} {:>6} {:>8.1} {:>8.1} {:>+8.1} {:>9.0}",
+        score.count,
+        100.0 * score.median,
+        100.0 * score.p90,
+        100.0 * mean,
+        100.0 * score.inside
+    );
+}
+
+fn reached(out: &mut String, title: &str, list: &[Reached], bound: f64) -> bool {
+    _ = writeln!(out, "\n{title}");
+    let mut met = true;
+    let mut judged = 0;
+    for one in list {
+        let note = match &one.scatters {
+            Some(scatter) => format!("not judged: {scatter}"),
+            None => {
+                judged += 1;
+                let holds = one.error.abs() <= bound;
+                met &= holds;
+                if holds { "" } else { "MISSED" }.to_owned()
+            }
+        };
+        _ = writeln!(out, "  {:>+6.1} %  {}  {note}", 100.0 * one.error, one.what);
+    }
+    _ = writeln!(
+        out,
+        "{} {judged} judged, each within {:.0} %",
+        if met { "met   " } else { "MISSED" },
+        100.0 * bound
+    );
+    met
+}
+
+fn left_out(out: &mut String, of: &Holdout) {
+    let total: usize = of.left_out.values().sum();
+    let chips: BTreeSet<&str> = of.predictions.iter().map(|p| p.chip.as_str()).collect();
+    _ = writeln!(
+        out,
+        "\n{} values of {} chips predicted; {total} rows of {} files were not:",
+        of.predictions.len(),
+        chips.len(),
+        of.files
+    );
+    let mut list: Vec<(&String, &usize)> = of.left_out.iter().collect();
+    list.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    for (reason, count) in list {
+        _ = writeln!(out, "  {count:>4}  {reason}");
+    }
+}

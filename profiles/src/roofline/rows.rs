@@ -1,0 +1,180 @@
+//! From benchmark rows to cases: which chip, engine, model and data type a row is of, or why that cannot be told.
+
+use super::chip::{Chip, Engine};
+use super::efficiency::{Case, Family, Phase};
+use super::shape::{self, Shape};
+use super::stage::Placed;
+use crate::import::{Row, Test};
+
+/// The case of a row, or why there is none.
+///
+/// # Errors
+///
+/// What is not known of the row, or why the chip's datasheet refuses what was measured.
+pub fn case(row: &Row, chips: &[Chip], runtime: &str) -> Result<Case, String> {
+    let of = |key: &str| row.identity.get(key).map(String::as_str);
+    let (phase, tokens, depth) = match row.test {
+        Test::Prefill { tokens, depth } => (Phase::Prefill, tokens, depth),
+        Test::Decode { tokens, depth } => (Phase::Decode, tokens, depth),
+        _ => return Err("neither a prefill nor a decode".to_owned()),
+    };
+    let names = ["soc", "gpu", "cpu", "device"];
+    let chip = names
+        .iter()
+        .filter_map(|key| of(key))
+        .find_map(|name| Chip::find(chips, name))
+        .ok_or_else(|| {
+            let shown: Vec<&str> = names.iter().filter_map(|key| of(key)).collect();
+            if shown.is_empty() {
+                "the file names no chip".to_owned()
+            } else {
+                format!("no datasheet of `{}`", shown.join("`, `"))
+            }
+        })?;
+    let backend = of("backend").unwrap_or("").to_lowercase();
+    let name = match of("engine") {
+        Some(name) => name,
+        None if runtime == "rkllm" => "npu",
+        None => return Err("the row does not say which engine computed".to_owned()),
+    };
+    let engine = chip
+        .engines
+        .get(name)
+        .ok_or_else(|| format!("the datasheet of {} has no peak of its {name}", chip.key))?;
+    let family = family(runtime, &backend, engine);
+    let (model, datatype) = model(row)?;
+    let threads = of("threads").and_then(|threads| threads.parse().ok());
+    let placed = Placed::new(chip, name, engine, &model, &datatype, threads)
+        .map_err(|refusal| refusal.to_string())?;
+    let (tokens, depth) = (tokens as f64, depth as f64);
+    let work = match phase {
+        Phase::Prefill => placed.prefill(tokens, depth),
+        Phase::Decode => placed.decode(tokens, depth),
+    };
+    Ok(Case {
+        family,
+        chip: chip.key.clone(),
+        datatype,
+        phase,
+        work,
+        secs: row.secs,
+        place: row.place.to_string(),
+    })
+}
+
+/// The family of a runtime's back end on an engine.
+pub fn family(runtime: &str, backend: &str, engine: &Engine) -> Family {
+    let backend = backend.rsplit('/').next().unwrap_or("").trim();
+    let part = match engine.kind.as_str() {
+        "cpu" => match &engine.isa {
+            Some(isa) => format!("cpu+{isa}"),
+            None => "cpu".to_owned(),
+        },
+        "gpu" => {
+            let api = ["metal", "mtl", "vulkan", "cuda", "opencl", "rocm"]
+                .into_iter()
+                .find(|api| backend.contains(api))
+                .unwrap_or("gpu");
+            (if api == "mtl" { "metal" } else { api }).to_owned()
+        }
+        _ if backend.is_empty() || backend == "npu" => "npu".to_owned(),
+        _ => backend.to_owned(),
+    };
+    Family {
+        key: format!("{runtime}/{part}"),
+        kind: engine.kind.clone(),
+    }
+}
+
+/// The shape and the data type of what was run.
+fn model(row: &Row) -> Result<(Shape, String), String> {
+    let of = |key: &str| row.identity.get(key).map(String::as_str);
+    let name = of("model").ok_or("the row names no model")?;
+    if let Some(datatype) = of("quant") {
+        let shape = shape::known(name).ok_or_else(|| format!("no published shape of `{name}`"))?;
+        let shape = Shape {
+            weights_bytes: row.weights_bytes,
+            ..shape
+        };
+        return Ok((shape, datatype.to_lowercase()));
+    }
+    // llama-bench: "llama 8B Q4_K - Medium", with the size and the parameters beside it.
+    let mut words = name.split_whitespace();
+    let (Some(family), Some(size)) = (words.next(), words.next()) else {
+        return Err(format!("`{name}` says neither size nor data type"));
+    };
+    let rest: Vec<&str> = words.filter(|word| *word != "mostly").collect();
+    let datatype = rest
+        .join("")
+        .replace("-Medium", "_M")
+        .replace("-Small", "_S");
+    if datatype.is_empty() {
+        return Err(format!("`{name}` says no data type"));
+    }
+    if family.contains("moe") || size.contains(".A") {
+        return Err(format!(
+            "`{name}` is a mixture of experts, of which the row does not say how many a token reads"
+        ));
+    }
+    let datatype = datatype
+        .split("-4.25bpw")
+        .next()
+        .unwrap_or("")
+        .to_lowercase();
+    let parameters = of("params").and_then(count);
+    let weights = row.weights_bytes;
+    if let Some(shape) = shape::known(&format!("{family} {size}")) {
+        // Names are coarse: the row's own parameters must agree.
+        let all = shape.stored + shape.head * if shape.tied { 1.0 } else { 2.0 };
+        if parameters.is_none_or(|parameters| (parameters / all - 1.0).abs() < 0.02) {
+            return Ok((
+                Shape {
+                    weights_bytes: weights,
+                    ..shape
+                },
+                datatype,
+            ));
+        }
+    }
+    let (Some(parameters), Some(weights)) = (parameters, weights) else {
+        return Err(format!(
+            "no published shape of `{name}`, and the row states no size and parameters"
+        ));
+    };
+    // From size and parameters alone: no attention, no activations; enough where neither is a bound.
+    let shape = Shape {
+        name: name.to_owned(),
+        layers: 1.0,
+        attending: 0.0,
+        hidden: 0.0,
+        query: 0.0,
+        kv: 0.0,
+        inner: 0.0,
+        active: parameters,
+        stored: parameters,
+        head: 0.0,
+        tied: true,
+        weights_bytes: Some(weights),
+        max_context: None,
+        vision: None,
+    };
+    Ok((shape, datatype))
+}
+
+/// Parameters as text: `8.03 B`, `494.03 M`, or a whole number.
+fn count(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => (text[..at].trim(), text[at..].trim()),
+        None => (text, ""),
+    };
+    let scale = match unit {
+        "" => 1.0,
+        "K" => 1e3,
+        "M" => 1e6,
+        "B" => 1e9,
+        _ => return None,
+    };
+    let value = number.parse::<f64>().ok()? * scale;
+    (value.is_finite() && value > 0.0).then_some(value)
+}

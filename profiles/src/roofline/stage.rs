@@ -1,0 +1,241 @@
+//! What a stage is bound by on an engine: seconds of each bound at the engine's peaks, before any efficiency.
+
+use std::fmt;
+
+use super::chip::{self, Chip, Engine};
+use super::shape::{Shape, pairs};
+
+/// What a chip cannot do with a model: an answer, not a fault.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// The engine takes no weights of this data type.
+    DataType {
+        /// Engine.
+        engine: String,
+        /// Data type.
+        datatype: String,
+        /// What it takes.
+        takes: Vec<String>,
+    },
+    /// The weights exceed what the engine can address, whatever the board has.
+    AddressSpace {
+        /// Engine.
+        engine: String,
+        /// Bytes of the weights.
+        bytes: f64,
+        /// Bytes that it can address.
+        limit: f64,
+    },
+    /// The weights exceed the memory of the board.
+    Memory {
+        /// Bytes of the weights.
+        bytes: f64,
+        /// Bytes of the board.
+        capacity: f64,
+    },
+    /// The datasheet has no peak for the arithmetic of this data type.
+    NoPeak {
+        /// Engine.
+        engine: String,
+        /// Arithmetic.
+        arithmetic: String,
+    },
+    /// The name of the quantisation does not say how many bits a weight has.
+    UnknownType {
+        /// Data type.
+        datatype: String,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DataType {
+                engine,
+                datatype,
+                takes,
+            } => write!(
+                f,
+                "data type not supported: {engine} takes {}, not {datatype}",
+                takes.join(", ")
+            ),
+            Self::AddressSpace {
+                engine,
+                bytes,
+                limit,
+            } => write!(
+                f,
+                "does not fit this engine's address space: {:.2} GiB of weights, {engine} addresses {:.2} GiB",
+                bytes / GIB,
+                limit / GIB
+            ),
+            Self::Memory { bytes, capacity } => write!(
+                f,
+                "does not fit memory: {:.2} GB of weights, the board has {:.2} GB",
+                bytes / 1e9,
+                capacity / 1e9
+            ),
+            Self::NoPeak { engine, arithmetic } => write!(
+                f,
+                "data type not supported: the datasheet states no {arithmetic} rate of {engine}"
+            ),
+            Self::UnknownType { datatype } => write!(
+                f,
+                "how many bits a weight of `{datatype}` has is unknown: give the model's file"
+            ),
+        }
+    }
+}
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// Seconds of each bound of a stage, at peaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Operations ÷ peak rate.
+    pub compute: f64,
+    /// Weights (and KV) read once ÷ peak bandwidth of the DRAM.
+    pub stream: f64,
+    /// Activations ÷ what the engine's own cores can fetch.
+    pub feed: f64,
+    /// Layers ÷ rate of one CPU core: s times 1e9 operations a layer.
+    pub host: f64,
+}
+
+impl Work {
+    /// The four, in order.
+    pub fn terms(self) -> [f64; 4] {
+        [self.compute, self.stream, self.feed, self.host]
+    }
+}
+
+/// A model on an engine of a chip, in a data type that fits there.
+#[derive(Clone, Debug)]
+pub struct Placed<'a> {
+    shape: &'a Shape,
+    datatype: String,
+    weights: f64,
+    read: f64,
+    /// Bytes that a prefill reads once: all experts, but of an embedding of its own next to nothing.
+    layers: f64,
+    /// Operations a second.
+    peak: f64,
+    /// Bytes a second.
+    dram: f64,
+    port: f64,
+    /// Operations a second.
+    host: f64,
+}
+
+impl<'a> Placed<'a> {
+    /// Puts a model on an engine.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not go there.
+    pub fn new(
+        chip: &Chip,
+        name: &str,
+        engine: &Engine,
+        shape: &'a Shape,
+        datatype: &str,
+        threads: Option<u32>,
+    ) -> Result<Self, Refusal> {
+        if !engine.takes(datatype) {
+            return Err(Refusal::DataType {
+                engine: name.to_owned(),
+                datatype: datatype.to_owned(),
+                takes: engine.types.clone(),
+            });
+        }
+        let unknown = || Refusal::UnknownType {
+            datatype: datatype.to_owned(),
+        };
+        let weights = shape.weights(datatype).ok_or_else(unknown)?;
+        let read = shape.read_a_token(datatype).ok_or_else(unknown)?;
+        if let Some(limit) = engine.address_limit_gib.map(|limit| limit * GIB)
+            && weights > limit
+        {
+            return Err(Refusal::AddressSpace {
+                engine: name.to_owned(),
+                bytes: weights,
+                limit,
+            });
+        }
+        let capacity = chip.capacity_gb * 1e9;
+        if weights > capacity {
+            return Err(Refusal::Memory {
+                bytes: weights,
+                capacity,
+            });
+        }
+        let arithmetic = chip::arithmetic(datatype, &engine.kind);
+        let peak = engine
+            .peak_gops(arithmetic, threads)
+            .ok_or_else(|| Refusal::NoPeak {
+                engine: name.to_owned(),
+                arithmetic: arithmetic.to_owned(),
+            })?;
+        Ok(Self {
+            shape,
+            datatype: datatype.to_owned(),
+            weights,
+            read,
+            layers: read * (shape.stored + shape.head) / (shape.active + shape.head),
+            peak: peak * 1e9,
+            dram: chip.peak_gbps * 1e9,
+            port: engine.port_gbps.unwrap_or(chip.peak_gbps) * 1e9,
+            host: chip.host_gflops * 1e9,
+        })
+    }
+
+    /// The data type of its weights.
+    pub fn datatype(&self) -> &str {
+        &self.datatype
+    }
+
+    /// Bytes of the weights.
+    pub fn weights_bytes(&self) -> f64 {
+        self.weights
+    }
+
+    /// Bytes of weights that a token of an answer reads.
+    pub fn read_bytes(&self) -> f64 {
+        self.read
+    }
+
+    /// A prefill of `tokens` on a context of `context` tokens.
+    pub fn prefill(&self, tokens: f64, context: f64) -> Work {
+        let kv = self.shape.kv_bytes();
+        Work {
+            compute: self.shape.prefill_ops(tokens, context) / self.peak,
+            stream: (self.layers + kv * context) / self.dram,
+            feed: self.shape.activation_bytes() * tokens / self.port,
+            host: self.shape.layers * 1e9 / self.host,
+        }
+    }
+
+    /// `tokens` of an answer after a context of `context` tokens.
+    pub fn decode(&self, tokens: f64, context: f64) -> Work {
+        let seen = pairs(tokens, context);
+        Work {
+            compute: (self.shape.token_ops() * tokens + self.shape.attention_ops() * seen)
+                / self.peak,
+            stream: (self.read * tokens + self.shape.kv_bytes() * seen) / self.dram,
+            feed: self.shape.activation_bytes() * tokens / self.port,
+            host: self.shape.layers * tokens * 1e9 / self.host,
+        }
+    }
+
+    /// One frame through the vision tower at 16 bits, if the model has one and the engine computes so.
+    pub fn encode(&self, engine: &Engine, threads: Option<u32>) -> Option<Work> {
+        let vision = self.shape.vision.as_ref()?;
+        let peak = engine.peak_gops("fp16", threads)? * 1e9;
+        Some(Work {
+            compute: vision.ops() / peak,
+            stream: 2.0 * vision.parameters / self.dram,
+            feed: 2.0 * 12.0 * vision.hidden * vision.depth * vision.patches / self.port,
+            host: vision.depth * 1e9 / self.host,
+        })
+    }
+}
