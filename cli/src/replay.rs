@@ -118,10 +118,16 @@ fn possible(world: &World, records: &[(Instant, Record)]) -> Result<(), String> 
             Input::Finish { lane, .. } | Input::Fail { lane } => {
                 usize::from(lane.0) < world.lanes.len()
             }
+            Input::Throttle { level } => {
+                let steps = world.heat.as_ref().map_or(0, |heat| heat.steps.len());
+                usize::from(level) <= steps
+            }
             Input::Close => true,
         };
         if !known {
-            return Err(format!("record {index} names an unknown stream or lane"));
+            return Err(format!(
+                "record {index} names an unknown stream, lane or throttle step"
+            ));
         }
     }
     Ok(())

@@ -180,6 +180,11 @@ fn measured(runs: &Replicated) -> Map<String, Value> {
     );
     object.insert("mean_power_w".into(), number(|s| s.mean_power_w));
     object.insert(
+        "peak_temperature_c".into(),
+        number(|s| s.peak_temperature_c),
+    );
+    object.insert("throttled".into(), number(|s| s.throttled));
+    object.insert(
         "peak_memory_bytes".into(),
         number(|s| Some(s.peak_memory_bytes as f64)),
     );

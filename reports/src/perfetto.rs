@@ -309,6 +309,9 @@ impl<W: Write> Sink for Timeline<'_, W> {
                     self.slice(now, lane, &slice, true);
                 }
             }
+            Input::Throttle { level } => {
+                self.counter(now, STREAMS, "throttle step", &json!({ "level": level }));
+            }
             Input::Close => {}
         }
     }

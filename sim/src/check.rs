@@ -225,6 +225,12 @@ impl Sink for Check<'_> {
             Input::Fail { lane } => {
                 self.running[lane.0 as usize] = None;
             }
+            Input::Throttle { level } => {
+                let steps = self.world.heat.as_ref().map_or(0, |heat| heat.steps.len());
+                if usize::from(level) > steps {
+                    self.violate(format!("throttle step {level} of {steps} at {now}"));
+                }
+            }
             Input::Close => self.closed = true,
         }
     }

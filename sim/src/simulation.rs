@@ -25,12 +25,18 @@ pub struct Simulation<'w> {
 #[derive(Debug, Default)]
 pub struct Pace {
     lanes: [Cell<Progress>; LANES_MAX],
+    celsius: Cell<Option<f64>>,
 }
 
 impl Pace {
     /// A lane's task, or its last one if it has just ended.
     pub fn of(&self, lane: LaneId) -> Progress {
         self.lanes[lane.0 as usize].get()
+    }
+
+    /// The SoC's temperature, °C, where the profile states heat.
+    pub fn celsius(&self) -> Option<f64> {
+        self.celsius.get()
     }
 }
 
@@ -47,6 +53,7 @@ impl Executor for Watched<'_, '_> {
         for lane in (0..self.lanes).map(LaneId) {
             self.pace.lanes[lane.0 as usize].set(self.soc.progress(lane));
         }
+        self.pace.celsius.set(self.soc.celsius());
         next
     }
 
@@ -117,8 +124,11 @@ impl<'w> Simulation<'w> {
 
     /// The summary of the last run.
     pub fn summary(&self) -> Summary {
-        self.metrics
-            .summary(self.dispatcher.peak_kv_bytes(), self.soc.unmeasured())
+        self.metrics.summary(
+            self.dispatcher.peak_kv_bytes(),
+            self.soc.unmeasured(),
+            self.soc.warmth(),
+        )
     }
 
     /// The metrics of the last run.

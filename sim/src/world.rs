@@ -80,6 +80,8 @@ pub struct World {
     pub cpu: CpuPlan,
     /// Power beyond the engines': base W and J per byte moved; `None`: energy is not reported.
     pub power: Option<PowerPlan>,
+    /// How the SoC warms up; `None`: it never gets too warm.
+    pub heat: Option<HeatPlan>,
     /// Modes.
     pub modes: Modes,
     /// What contexts keep.
@@ -256,6 +258,44 @@ pub struct PowerPlan {
     pub base_w: f64,
     /// J per byte moved.
     pub joules_per_byte: f64,
+}
+
+/// First-order heat: the temperature settles at ambient + R·P with time constant τ.
+#[derive(Clone, Debug)]
+pub struct HeatPlan {
+    /// Temperature of the surroundings, °C.
+    pub ambient_c: f64,
+    /// R, K/W.
+    pub kelvin_per_watt: f64,
+    /// τ, s.
+    pub time_constant_s: f64,
+    /// Temperature at the start, °C.
+    pub start_c: f64,
+    /// Power of the whole SoC with every engine idle, W.
+    pub idle_w: f64,
+    /// Throttle steps, the coolest first.
+    pub steps: Vec<HeatStep>,
+}
+
+/// A throttle step.
+#[derive(Clone, Copy, Debug)]
+pub struct HeatStep {
+    /// Taken at, °C.
+    pub from_c: f64,
+    /// Left at, °C.
+    pub until_c: f64,
+    /// Speed of each engine in it, a part of its full speed.
+    pub speed: [f64; ENGINES_MAX],
+}
+
+impl HeatPlan {
+    /// Speed of each engine with so many steps in force.
+    pub fn speed(&self, level: u8) -> &[f64; ENGINES_MAX] {
+        const FULL: [f64; ENGINES_MAX] = [1.0; ENGINES_MAX];
+        let step = level.checked_sub(1);
+        step.and_then(|step| self.steps.get(step as usize))
+            .map_or(&FULL, |step| &step.speed)
+    }
 }
 
 /// A number of a profile with its origin.

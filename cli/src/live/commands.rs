@@ -424,7 +424,7 @@ fn play(
     }
     let peak = dispatcher.peak_kv_bytes();
     let unmeasured = vec![[0; STAGES_MAX]; world.engines.len()];
-    Ok((metrics.summary(peak, &unmeasured), outcome))
+    Ok((metrics.summary(peak, &unmeasured, None), outcome))
 }
 
 /// Holds the answers against serial references, and says what differs.
@@ -465,5 +465,5 @@ fn simulate(world: &World, run: u32, stages: &mut StageTimes<'_>) -> Summary {
     let mut dispatcher = Dispatcher::new(world);
     let mut sink = (&mut metrics, stages);
     drive(&mut soc, &mut dispatcher, &mut Effects::new(), &mut sink);
-    metrics.summary(dispatcher.peak_kv_bytes(), soc.unmeasured())
+    metrics.summary(dispatcher.peak_kv_bytes(), soc.unmeasured(), soc.warmth())
 }

@@ -295,6 +295,9 @@ pub struct Series {
     pub bytes_per_s: Bins,
     /// Power, W, a stage's energy spread evenly over its time; absent where the profile has no power.
     pub watts: Option<Bins>,
+    /// Temperature, °C; absent where the profile has no heat, or the run was not simulated.
+    #[serde(default)]
+    pub celsius: Option<Bins>,
 }
 
 /// Shares of a run.

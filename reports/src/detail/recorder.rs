@@ -52,6 +52,8 @@ pub struct Recorder<'w> {
     active: [u64; ENGINES_MAX],
     corun: [u64; ENGINES_MAX],
     last: Instant,
+    /// Temperature at the last input, °C.
+    celsius: Option<f64>,
     slices: Slices,
     versions: Versions,
     requests: Requests,
@@ -78,6 +80,7 @@ impl<'w> Recorder<'w> {
             active: [0; ENGINES_MAX],
             corun: [0; ENGINES_MAX],
             last: Instant::ZERO,
+            celsius: world.heat.as_ref().map(|heat| heat.start_c),
             slices: Slices::default(),
             versions: Versions::default(),
             requests: Requests {
@@ -89,6 +92,11 @@ impl<'w> Recorder<'w> {
             series: Series {
                 busy: vec![Default::default(); world.lanes.len()],
                 watts: world.power.map(|_| super::Bins::default()),
+                celsius: world
+                    .heat
+                    .as_ref()
+                    .zip(pace)
+                    .map(|_| super::Bins::default()),
                 ..Series::default()
             },
         }
@@ -112,6 +120,9 @@ impl<'w> Recorder<'w> {
             let idle = world.engines.iter().filter_map(|engine| engine.power);
             let idle: f64 = idle.map(|power| power.idle_w).sum();
             bins.add(0, end.0, power.base_w + idle);
+            bins.close(end.0);
+        }
+        if let Some(bins) = &mut series.celsius {
             bins.close(end.0);
         }
         let run = end.saturating_since(world.warm_up).0.max(1) as f64;
@@ -392,9 +403,24 @@ impl Requests {
     }
 }
 
+impl Recorder<'_> {
+    /// Counts the temperature since the last input; between two it is taken as a straight line.
+    fn warm(&mut self, now: Instant) {
+        let celsius = self.pace.and_then(Pace::celsius);
+        if let (Some(bins), Some(before), Some(after)) =
+            (&mut self.series.celsius, self.celsius, celsius)
+            && now > self.last
+        {
+            bins.add(self.last.0, now.0, 0.5 * (before + after));
+        }
+        self.celsius = celsius.or(self.celsius);
+    }
+}
+
 impl Sink for Recorder<'_> {
     fn input(&mut self, now: Instant, input: &Input) {
         self.advance(now);
+        self.warm(now);
         self.last = now;
         match *input {
             Input::Query {
@@ -419,7 +445,7 @@ impl Sink for Recorder<'_> {
                 self.stop(now, lane, None);
                 self.book.failed(lane);
             }
-            Input::Frame { .. } | Input::Close => {}
+            Input::Frame { .. } | Input::Throttle { .. } | Input::Close => {}
         }
     }
 

@@ -286,7 +286,7 @@ impl Sink for Watcher<'_> {
                 self.ends(now, lane, true);
                 self.book.failed(lane);
             }
-            Input::Frame { .. } | Input::Close => {}
+            Input::Frame { .. } | Input::Throttle { .. } | Input::Close => {}
         }
     }
 

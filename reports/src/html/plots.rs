@@ -142,6 +142,9 @@ fn courses(entries: &[Entry<'_>]) -> Result<Markup, DrawError> {
         if let Some(watts) = &series.watts {
             plots.push(one("Power", "W", 1.0, watts)?);
         }
+        if let Some(celsius) = &series.celsius {
+            plots.push(one("Temperature", "°C", 1.0, celsius)?);
+        }
         if let Some(map) = decision_map(detail, run) {
             plots.push(figure(&map)?);
         }

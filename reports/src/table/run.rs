@@ -204,6 +204,14 @@ fn totals(out: &mut String, runs: &Replicated) {
         ),
     };
     line(out, "energy", &energy);
+    if estimate(|s| s.peak_temperature_c).is_some() {
+        let heat = format!(
+            "at most {} °C; throttled for {} % of the run",
+            text(|s| s.peak_temperature_c),
+            text(|s| s.throttled.map(|share| 100.0 * share))
+        );
+        line(out, "heat", &heat);
+    }
 }
 
 /// A mean count: whole for one run, else with its interval.

@@ -242,12 +242,47 @@ impl State<'_> {
                 (self.plan(job.stream, job.version - 1, engine).1, service)
             }
         };
+        let (prepare, service) = if self.throttled == 0 {
+            (prepare, service)
+        } else {
+            self.throttled_quote(engine, prepare, service)
+        };
         self.quotes[lane.0 as usize].set(Quote {
             job: id.0,
             at: self.now,
             prepare,
             service,
         });
+    }
+
+    /// Throttle steps in force from now on: what an engine is expected to take grows as its speed falls.
+    #[cold]
+    pub(crate) fn throttle(&mut self, level: u8) {
+        self.throttled = level;
+        for quote in &self.quotes {
+            quote.set(Quote::NONE);
+        }
+    }
+
+    /// An engine's time ÷ that at full speed.
+    fn stretch(&self, engine: EngineId) -> f64 {
+        let heat = self.world.heat.as_ref();
+        heat.map_or(1.0, |heat| {
+            1.0 / heat.speed(self.throttled)[engine.0 as usize]
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn throttled_quote(&self, engine: EngineId, prepare: u64, service: Service) -> (u64, Service) {
+        let stretch = self.stretch(engine);
+        let stretched = |time: u64| ((time as f64 * stretch) as u64).min(UNABLE);
+        let service = Service {
+            prefill: stretched(service.prefill),
+            alone: stretched(service.alone),
+            ..service
+        };
+        (stretched(prepare), service)
     }
 
     #[inline(always)]

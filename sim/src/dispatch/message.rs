@@ -53,6 +53,11 @@ pub enum Input {
         /// The lane.
         lane: LaneId,
     },
+    /// The SoC takes or leaves throttle steps.
+    Throttle {
+        /// Steps of the profile's `[heat]` that are in force from now on.
+        level: u8,
+    },
     /// Nothing more will happen: whatever is unfinished is refused.
     Close,
 }

@@ -133,6 +133,7 @@ impl<'w> Dispatcher<'w> {
             now: Instant::ZERO,
             quotes: std::array::from_fn(|_| Cell::new(Quote::NONE)),
             fits_everywhere: 0,
+            throttled: 0,
         };
         let mut dispatcher = Self {
             state,
@@ -182,6 +183,7 @@ impl<'w> Dispatcher<'w> {
         state.exclusive_running = 0;
         state.dead_engines = 0;
         state.any_failed = false;
+        state.throttled = 0;
         self.policy.reset();
         self.find_able_lanes();
     }
@@ -232,6 +234,7 @@ impl<'w> Dispatcher<'w> {
             }
             Input::Finish { lane, tokens, .. } => self.on_finish(now, lane, tokens, effects),
             Input::Fail { lane } => self.on_fail(now, lane, effects),
+            Input::Throttle { level } => self.state.throttle(level),
             Input::Close => return self.refuse_everything(effects),
         }
         loop {

@@ -272,6 +272,8 @@ pub(crate) struct State<'w> {
     pub(crate) quotes: [Cell<Quote>; LANES_MAX],
     /// KV bytes that fit every engine that may answer.
     pub(crate) fits_everywhere: u64,
+    /// Throttle steps in force.
+    pub(crate) throttled: u8,
 }
 
 impl State<'_> {

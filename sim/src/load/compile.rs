@@ -171,6 +171,7 @@ fn assemble(
         engines: soc.engines,
         lanes: soc.lanes,
         power: soc.power,
+        heat: soc.heat,
         stages: stages.list,
         frame_graph: stages.frame,
         query_graph: stages.query,

@@ -13,6 +13,7 @@ mod costs;
 mod document;
 mod file;
 mod graph;
+mod heat;
 mod inputs;
 mod lengths;
 mod memory;

@@ -3,11 +3,11 @@
 use super::contention::{self, ContentionData};
 use super::document::Place;
 use super::file::File;
-use super::{names, suggest};
+use super::{heat, names, suggest};
 use crate::diag::Diagnostic;
 use crate::spec::soc::{EngineKind, SocFile};
 use crate::world::{
-    ENGINES_MAX, Engine, EngineId, EnginePower, LANES_MAX, Lane, LaneId, PowerPlan,
+    ENGINES_MAX, Engine, EngineId, EnginePower, HeatPlan, LANES_MAX, Lane, LaneId, PowerPlan,
 };
 
 /// A SoC, checked.
@@ -21,6 +21,8 @@ pub(super) struct Soc {
     pub(super) contention: ContentionData,
     /// Power, if all of it is stated.
     pub(super) power: Option<PowerPlan>,
+    /// Heat, if stated.
+    pub(super) heat: Option<HeatPlan>,
     /// What to tell the user.
     pub(super) warnings: Vec<String>,
 }
@@ -139,6 +141,7 @@ pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> Soc {
     }
     let contention = contention::lower(file, faults);
     Soc {
+        heat: heat::lower(file, &engines, power, faults),
         lanes: lower_lanes(file, faults),
         engines,
         contention,

@@ -15,6 +15,7 @@ pub use summary::{EngineSummary, Latency, LoadVerdict, Preparations, Summary};
 
 use crate::dispatch::{Effect, Input, Preparation, Reason};
 use crate::drive::Sink;
+use crate::soc::Warmth;
 use crate::time::{Duration, Instant};
 use crate::workload::QueryTimes;
 use crate::world::{ENGINES_MAX, LANES_MAX, STAGES_MAX, World};
@@ -253,7 +254,7 @@ impl Sink for Metrics<'_> {
                     self.lane_stops(now, lane.0 as usize, 0, 0);
                 }
             }
-            Input::Close => {}
+            Input::Throttle { .. } | Input::Close => {}
         }
     }
 
@@ -341,8 +342,14 @@ impl Sink for Metrics<'_> {
 }
 
 impl Metrics<'_> {
-    /// The run's summary. `peak_kv_bytes` comes from the scheduler, `unmeasured` from the executor.
-    pub fn summary(&self, peak_kv_bytes: u64, unmeasured: &[[u64; STAGES_MAX]]) -> Summary {
-        summary::build(self, peak_kv_bytes, unmeasured)
+    /// The run's summary. `peak_kv_bytes` comes from the scheduler, `unmeasured` and `warmth` from the
+    /// executor.
+    pub fn summary(
+        &self,
+        peak_kv_bytes: u64,
+        unmeasured: &[[u64; STAGES_MAX]],
+        warmth: Option<Warmth>,
+    ) -> Summary {
+        summary::build(self, peak_kv_bytes, unmeasured, warmth)
     }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::queue::{TURNED_AWAY, Trend};
 use super::{Metrics, Sample};
 use crate::dispatch::Reason;
+use crate::soc::Warmth;
 use crate::time::{Duration, Instant};
 use crate::workload::QueryTimes;
 use crate::world::STAGES_MAX;
@@ -136,6 +137,10 @@ pub struct Summary {
     pub energy_per_request_j: Option<f64>,
     /// Mean power.
     pub mean_power_w: Option<f64>,
+    /// Highest temperature of the whole run, °C; absent where the profile has no heat.
+    pub peak_temperature_c: Option<f64>,
+    /// Share of the whole run in which a throttle step was in force; absent where the profile has no heat.
+    pub throttled: Option<f64>,
     /// Weights, reserved and background memory, and the most KV held at once.
     pub peak_memory_bytes: u64,
     /// Of it, KV.
@@ -163,6 +168,7 @@ pub(super) fn build(
     metrics: &Metrics<'_>,
     peak_kv_bytes: u64,
     unmeasured: &[[u64; STAGES_MAX]],
+    warmth: Option<Warmth>,
 ) -> Summary {
     let world = metrics.world;
     let window = asked_until(metrics).saturating_since(world.warm_up);
@@ -223,6 +229,15 @@ pub(super) fn build(
             .filter(|_| metrics.completed > 0)
             .map(|j| j / metrics.completed as f64),
         mean_power_w: energy.filter(|_| run_s > 0.0).map(|j| j / run_s),
+        peak_temperature_c: warmth.map(|warmth| warmth.peak_c),
+        throttled: warmth.map(|warmth| {
+            let whole = metrics.last.as_secs_f64();
+            if whole > 0.0 {
+                warmth.throttled.as_secs_f64() / whole
+            } else {
+                0.0
+            }
+        }),
         peak_memory_bytes: world.memory.taken + peak_kv_bytes,
         peak_kv_bytes,
         load: load.verdict,

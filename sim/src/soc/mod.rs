@@ -4,6 +4,7 @@
 //! the running set the work left of every stage whose rate changes is advanced at the old rate and
 //! its end computed at the new. All events of one instant are applied before rates are recomputed.
 
+mod heat;
 mod played;
 mod rates;
 
@@ -14,6 +15,8 @@ use crate::spec::model::StageKind;
 use crate::time::{Duration, Instant};
 use crate::workload::{Arrival, Workload};
 use crate::world::{LANES_MAX, LaneId, STAGES_MAX, StageId, World};
+use heat::Heat;
+pub use heat::Warmth;
 use played::{Costs, Played};
 use rates::{FEW, Rates, Together};
 
@@ -70,6 +73,9 @@ pub struct Soc<'w> {
     first: (Instant, LaneId),
     costs: Costs,
     rates: Rates,
+    heat: Option<Heat<'w>>,
+    /// When the SoC takes or leaves a throttle step unless something happens before.
+    throttles_at: Instant,
     unmeasured: Vec<[u64; STAGES_MAX]>,
 }
 
@@ -107,6 +113,8 @@ impl<'w> Soc<'w> {
             first: (Instant::NEVER, LaneId(0)),
             costs: Costs::new(),
             rates: Rates::new(),
+            heat: world.heat.as_ref().map(Heat::new),
+            throttles_at: Instant::NEVER,
             unmeasured: vec![[0; STAGES_MAX]; world.engines.len()],
         }
     }
@@ -121,6 +129,10 @@ impl<'w> Soc<'w> {
         self.now = Instant::ZERO;
         self.rates_stale = false;
         self.first = (Instant::NEVER, LaneId(0));
+        if let Some(heat) = &mut self.heat {
+            heat.reset();
+        }
+        self.throttles_at = Instant::NEVER;
         for row in &mut self.unmeasured {
             row.fill(0);
         }
@@ -138,6 +150,16 @@ impl<'w> Soc<'w> {
             alone: Duration(lane.work as u64),
             slowdown: lane.slowdown,
         }
+    }
+
+    /// Temperature now, °C, where the profile states heat.
+    pub fn celsius(&self) -> Option<f64> {
+        self.heat.as_ref().map(|heat| heat.celsius(self.now))
+    }
+
+    /// What the run's heat amounted to so far, where the profile states it.
+    pub fn warmth(&self) -> Option<Warmth> {
+        self.heat.as_ref().map(Heat::warmth)
     }
 
     fn admit(&mut self, truth: Truth) -> u32 {
@@ -202,9 +224,16 @@ impl<'w> Soc<'w> {
         let nanojoules = match self.world.power {
             None => 0,
             Some(power) => {
-                let busy = self.now.saturating_since(running.started).as_secs_f64();
+                let active = match &mut self.heat {
+                    // Throttled, it draws less.
+                    Some(heat) => heat.ends(lane.0 as usize, self.now),
+                    None => {
+                        let busy = self.now.saturating_since(running.started);
+                        busy.as_secs_f64() * running.played.watts
+                    }
+                };
                 let moved = power.joules_per_byte * running.played.bytes;
-                ((busy * running.played.watts + moved) * 1e9 + 0.5) as u64
+                ((active + moved) * 1e9 + 0.5) as u64
             }
         };
         Input::Finish {
@@ -261,6 +290,9 @@ impl<'w> Soc<'w> {
         running.tokens = tokens;
         running.stage = task.stage;
         running.counted = !played.measured;
+        if let Some(heat) = &mut self.heat {
+            heat.starts(lane.0 as usize);
+        }
     }
 
     /// Recomputes the rates of all running stages as of `now`.
@@ -268,13 +300,61 @@ impl<'w> Soc<'w> {
         self.rates_stale = false;
         let lanes = &self.lanes;
         let tasks = lanes_of(self.active).map(|lane| &lanes[lane.0 as usize].played);
-        if lanes.len() <= FEW {
+        if self.heat.is_some() {
+            let mut together = Together::<LANES_MAX>::of(self.world, tasks);
+            self.heat_up(&mut together);
+            self.set_rates(&together);
+        } else if lanes.len() <= FEW {
             let together = *self.rates.of(self.world, self.ids, tasks);
             self.set_rates(&together);
         } else {
             let together = Together::<LANES_MAX>::of(self.world, tasks);
             self.set_rates(&together);
         }
+    }
+
+    /// Lets the temperature follow what runs from now on, at throttled rates.
+    #[cold]
+    #[inline(never)]
+    fn heat_up(&mut self, together: &mut Together<LANES_MAX>) {
+        let (Some(heat), Some(power)) = (&mut self.heat, self.world.power) else {
+            return;
+        };
+        heat.advance(self.now);
+        let speed = *heat.speed();
+        let engines = &self.world.engines;
+        let idle = |engine: usize| engines[engine].power.map_or(0.0, |power| power.idle_w);
+        let mut total = power.base_w + (0..engines.len()).map(idle).sum::<f64>();
+        let mut seen = 0_u8;
+        for (lane, slowdown) in lanes_of(self.active).zip(&mut together.slowdown) {
+            let running = &self.lanes[lane.0 as usize];
+            let engine = running.played.load.engine.0 as usize;
+            *slowdown /= speed[engine];
+            if seen >> engine & 1 == 0 {
+                // What it draws while it runs holds what it draws while idle.
+                total -= idle(engine);
+                seen |= 1 << engine;
+            }
+            let watts = running.played.watts * speed[engine];
+            heat.lane_draws(lane.0 as usize, watts);
+            let secs = running.work * 1e-9 * *slowdown;
+            let moved = power.joules_per_byte * running.played.bytes;
+            total += watts + if secs > 0.0 { moved / secs } else { 0.0 };
+        }
+        heat.draws(total);
+        self.throttles_at = heat.next();
+    }
+
+    /// Takes or leaves a throttle step.
+    #[cold]
+    #[inline(never)]
+    fn throttle(&mut self) -> Option<(Instant, Input)> {
+        let heat = self.heat.as_mut()?;
+        self.now = self.throttles_at;
+        let level = heat.cross();
+        self.throttles_at = Instant::NEVER;
+        self.rates_stale = true;
+        Some((self.now, Input::Throttle { level }))
     }
 
     /// Plays the running tasks at these rates from now on.
@@ -343,6 +423,10 @@ impl Executor for Soc<'_> {
             self.update_rates();
         }
         let (done_at, lane) = self.first;
+        let due = arrives_at.min(done_at);
+        if self.throttles_at < due && due != Instant::NEVER {
+            return self.throttle();
+        }
         // At one instant, what ends goes before what arrives.
         if arrives_at < done_at {
             self.now = arrives_at;

@@ -4,6 +4,7 @@
 //! [`crate::world::World`].
 
 pub mod costs;
+pub mod heat;
 pub mod model;
 pub mod quantity;
 pub mod scenario;

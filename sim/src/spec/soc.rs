@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::heat::Heat;
 use super::quantity::{BYTES_MAX, Origin, Quantity, WATTS_MAX};
 
 /// A SoC profile (`profiles/<soc>/soc.toml`).
@@ -28,6 +29,8 @@ pub struct SocFile {
     pub contention: Contention,
     /// Power of the whole SoC; absent means energy is not reported.
     pub power: Option<Power>,
+    /// Temperature and throttling; absent means that it never gets too warm.
+    pub heat: Option<Heat>,
     /// Where the numbers came from, by key.
     #[serde(default)]
     pub origins: BTreeMap<String, Origin>,

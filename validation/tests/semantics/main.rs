@@ -4,6 +4,7 @@
 
 mod cases;
 mod failures;
+mod heat;
 mod memory;
 mod metrics;
 mod modes;

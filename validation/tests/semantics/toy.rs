@@ -284,6 +284,9 @@ pub(crate) fn timeline(world: &World, trace: &Recorder) -> Vec<String> {
                 running[lane.0 as usize] = None;
                 lines.push(format!("{time} fail {}", world.lanes[lane.0 as usize].name));
             }
+            Record::Input(Input::Throttle { level }) => {
+                lines.push(format!("{time} throttle {level}"));
+            }
             Record::Input(_) | Record::Effect(Effect::Abandon { .. }) => {}
             Record::Effect(Effect::Bind {
                 stream,
