@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use sim::load::Inputs;
 use validation::corun::{self, Matrix, Score, Splits};
 use validation::folder::Stock;
+use validation::live::Document;
 use validation::oracles;
 use validation::published::{
     Comparison, Draws, Lab, Measurements, Role, compare, read_measurements,
@@ -184,6 +185,11 @@ struct Report {
     /// The most that the memory of that matrix can give, GB/s.
     #[arg(long, value_name = "GBPS", requires = "corun")]
     peak_gbps: Option<f64>,
+
+    /// Result of `validate live` (its live.json); may be given several times: adds the
+    /// section on live runs.
+    #[arg(long, value_name = "FILE")]
+    live: Vec<PathBuf>,
 
     /// File for the report (Markdown), instead of standard output.
     #[arg(long, value_name = "FILE")]
@@ -362,12 +368,25 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
         };
         sections.push(report::corun(&scores(path, splits)?));
     }
+    if !arguments.live.is_empty() {
+        let documents: Result<Vec<_>, _> = arguments.live.iter().map(|path| live(path)).collect();
+        sections.push(report::live(&documents?));
+    }
     sections.push(report::oracles(&outcomes));
     let text = report::document("Validation", &sections);
     match &arguments.out {
         Some(_) => save(arguments.out.as_deref(), &text),
         None => print(&text),
     }
+}
+
+fn live(path: &Path) -> Result<Document, Failure> {
+    Document::read(&read(path)?).map_err(|says| {
+        Failure::usage(
+            format!("`{}` is no result of live runs: {says}", path.display()),
+            "give the live.json that `crossinfer validate live --out DIR` wrote",
+        )
+    })
 }
 
 /// Writes a text where the user wants it, if anywhere.

@@ -6,12 +6,14 @@ use std::fmt::Write as _;
 
 mod corun;
 mod fit;
+mod live;
 mod oracles;
 mod published;
 mod table;
 
 pub use corun::corun;
 pub use fit::fit;
+pub use live::live;
 pub use oracles::oracles;
 pub use published::published;
 pub use table::{Table, significant};
