@@ -6,7 +6,7 @@ use clap::Args;
 
 #[cfg(not(feature = "live"))]
 use crate::failure::Failure;
-use crate::live::Setup;
+use crate::live::{Effort, Setup};
 
 /// Measure this machine's engines and write a profile.
 ///
@@ -29,10 +29,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 
-    /// Deeper contexts, more sizes and narrower intervals; the default takes a few
-    /// minutes.
-    #[arg(long)]
-    pub(crate) thorough: bool,
+    /// How much is measured.
+    #[arg(long, value_enum, default_value_t = Effort::Quick)]
+    pub(crate) effort: Effort,
 
     #[command(flatten)]
     pub(crate) setup: Setup,

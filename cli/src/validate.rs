@@ -187,6 +187,11 @@ struct Report {
     #[arg(long, value_name = "GBPS", requires = "corun")]
     peak_gbps: Option<f64>,
 
+    /// Result of `validate live` (its live.json); may be given several times: adds the
+    /// section on live runs.
+    #[arg(long, value_name = "FILE")]
+    live: Vec<PathBuf>,
+
     /// File for the report, instead of standard output: one page if it ends in .html,
     /// else Markdown with the plots as SVG beside it.
     #[arg(long, value_name = "FILE")]
@@ -372,6 +377,10 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
         };
         sections.push(report::corun(&scores(path, splits)?));
     }
+    if !arguments.live.is_empty() {
+        let documents: Result<Vec<_>, _> = arguments.live.iter().map(|path| live(path)).collect();
+        sections.push(report::live(&documents?));
+    }
     sections.push(report::oracles(&outcomes));
     let document = Document {
         title: "Validation",
@@ -395,6 +404,15 @@ fn draws(text: &str) -> Result<u32, String> {
                 Draws::LEAST
             )
         })
+}
+
+fn live(path: &Path) -> Result<validation::live::Document, Failure> {
+    validation::live::Document::read(&read(path)?).map_err(|says| {
+        Failure::usage(
+            format!("`{}` is no result of live runs: {says}", path.display()),
+            "give the live.json that `crossinfer validate live --out DIR` wrote",
+        )
+    })
 }
 
 fn percent(text: &str) -> Result<f64, String> {

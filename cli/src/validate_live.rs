@@ -7,38 +7,45 @@ use clap::Args;
 
 #[cfg(not(feature = "live"))]
 use crate::failure::Failure;
-use crate::live::Setup;
+use crate::live::{Effort, Setup};
+
+const TWO: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
 
 /// Run a scenario on this machine's engines and simulated, and compare.
 ///
-/// Calibrates first, unless a profile is given; then plays each replication live under one policy after
-/// the other, and simulates the same. Prints measured value, prediction and error of throughput, mean
-/// time to first token and mean completion time, and how long stages took against their cost. Every live
-/// trace must replay through a fresh scheduler, and the answers of the first replication must equal a
-/// serial reference.
+/// Calibrates first, unless a profile is given; then plays each replication live under one policy after the
+/// other, and simulates the same. Prints measured value, prediction and error of throughput, mean time to
+/// first token and mean completion time, with the noise that repeats of a replication leave; where each
+/// error comes from; and how long stages took against their cost. Every live trace must replay through a
+/// fresh scheduler, and the answers of each replication's first run must equal a serial reference.
 ///
 /// Exit status 1 if the median or the worst error is past its bound.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Example:\n  crossinfer validate live scenarios/x86-two-streams.toml --out live.json"
+    after_long_help = "Example:\n  crossinfer validate live scenarios/x86-two-streams.toml --out live"
 )]
 pub(crate) struct Arguments {
     /// Scenario file (TOML).
     #[arg(value_name = "SCENARIO")]
     pub(crate) scenario: PathBuf,
 
-    /// Policies with commas between, as `run --policy` takes them.
-    #[arg(
-        long,
-        value_name = "POLICIES",
-        value_delimiter = ',',
-        default_value = "naive,idle_first,state_aware:w+p+s"
-    )]
+    /// Policies with commas between, as `run --policy` takes them [default: the first
+    /// lane that can serve the scenario alone, naive,idle_first,state_aware:w+p+s].
+    #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
     pub(crate) policies: Vec<String>,
 
-    /// Live runs under each policy; intervals need two.
-    #[arg(long, value_name = "N", default_value_t = NonZeroU32::new(3).unwrap_or(NonZeroU32::MIN))]
+    /// Replications of the workload; each is played under every policy in turn.
+    #[arg(long, value_name = "N", default_value_t = TWO)]
     pub(crate) replications: NonZeroU32,
+
+    /// How often each replication is played live under a policy; the noise of the
+    /// machine needs two.
+    #[arg(long, value_name = "N", default_value_t = TWO)]
+    pub(crate) repeats: NonZeroU32,
+
+    /// How much is measured, if no profile is given.
+    #[arg(long, value_enum, default_value_t = Effort::Quick)]
+    pub(crate) effort: Effort,
 
     /// Folder that `calibrate --out` wrote, instead of calibrating.
     #[arg(long, value_name = "DIR")]
@@ -52,8 +59,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PERCENT", default_value_t = 12.0)]
     pub(crate) worst: f64,
 
-    /// File for the comparison (JSON).
-    #[arg(long, value_name = "FILE")]
+    /// Folder for the comparison (live.json), the trace of every live run, and the
+    /// calibration; it is made if missing. The same command goes on where it was
+    /// interrupted.
+    #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 
 use common::{SOC, in_time, world};
 use hw::calibrate::bench::Timed;
+use hw::calibrate::check::checks;
 use hw::calibrate::profile::{Provenance, profile};
 use hw::calibrate::{Event, Measured, Measurer, Plan, Point, journal};
 use hw::mock::Mocks;
@@ -22,7 +23,9 @@ fn small() -> Plan {
         encodes: 2,
         streams: false,
         pairs: false,
+        checks: false,
         beside: (2, 3),
+        rest_s: 0.0,
         least: 2,
         most: 2,
         narrow: 0.0,
@@ -34,6 +37,7 @@ fn provenance() -> Provenance {
         date: "1 January 2026".into(),
         host: "a machine".into(),
         versions: "mock".into(),
+        weights_copy_bytes: Some(123),
     }
 }
 
@@ -84,13 +88,15 @@ fn a_walk_measures_every_stage_and_no_contract_is_broken() {
         .unwrap();
         let measured = measurer.measure().unwrap();
         assert_eq!(journal::read(&lines.borrow()), Ok(measured.clone()));
-        let mut kinds = [0; 6];
+        let mut cold = 0;
         for (point, series) in &measured.series {
             let Point::Stage { kind, .. } = point else {
-                panic!("{point:?} was not asked for")
+                let known = matches!(point, Point::Cold { .. } | Point::Clock { .. });
+                assert!(known, "{point:?} was not asked for");
+                cold += usize::from(matches!(point, Point::Cold { .. }));
+                continue;
             };
-            kinds[*kind as usize % 6] += 1;
-            assert_eq!(series.wall.len() % 2, 0, "{point:?}");
+            assert!(series.wall.len() >= 2, "{point:?}");
             // A mock's export takes no time of its own: its import waits for both.
             if matches!(kind, StageKind::Export | StageKind::Import) {
                 continue;
@@ -102,6 +108,8 @@ fn a_walk_measures_every_stage_and_no_contract_is_broken() {
                 assert!(wall < truth + 2.0, "{point:?} {wall} {truth}");
             }
         }
+        // Encodes of three engines; three stages and a projection of two.
+        assert_eq!(cold, 11);
         // Ingest by 3 frames, queries of 2 sizes at 3 depths, and 2 language engines.
         let count = |wanted: StageKind| {
             let points = measured.series.keys();
@@ -119,7 +127,14 @@ fn a_walk_measures_every_stage_and_no_contract_is_broken() {
         // Going on from what is there measures nothing again.
         let mocks = Mocks::new(&world);
         let registry = mocks.registry();
-        let again = |event: &Event| assert!(!matches!(event, Event::Sample { .. }), "{event:?}");
+        let again = |event: &Event| match event {
+            Event::Sample {
+                point: Point::Clock { .. },
+                ..
+            }
+            | Event::Part { .. } => {}
+            Event::Sample { .. } => panic!("{event:?}"),
+        };
         let measurer = Measurer::start(
             &world,
             mocks.engines(),
@@ -128,7 +143,14 @@ fn a_walk_measures_every_stage_and_no_contract_is_broken() {
             measured.clone(),
             again,
         );
-        assert_eq!(measurer.unwrap().measure().unwrap(), measured);
+        let mut same = measurer.unwrap().measure().unwrap();
+        same.series
+            .retain(|point, _| !matches!(point, Point::Clock { .. }));
+        let mut before = measured;
+        before
+            .series
+            .retain(|point, _| !matches!(point, Point::Clock { .. }));
+        assert_eq!(same, before);
     });
 }
 
@@ -158,6 +180,57 @@ fn pairs_are_measured_in_turns() {
             .filter(|point| matches!(point, Point::Pair { busy: true, .. }));
         // Three kinds on two lanes, one on the third: 9 + 9 + 4 × 3.
         assert_eq!(pairs.count(), 30);
+    });
+}
+
+#[test]
+fn checks_are_measured_and_held_against_the_profile() {
+    in_time(|| {
+        let world = world("");
+        let mocks = Mocks::new(&world);
+        let registry = mocks.registry();
+        let plan = Plan {
+            checks: true,
+            least: 1,
+            most: 1,
+            frames: vec![2, 2],
+            queries: vec![(1, 2)],
+            encodes: 1,
+            beside: (1, 2),
+            ..small()
+        };
+        let earlier = Measured::default();
+        let engines = mocks.engines();
+        let measurer = Measurer::start(&world, engines, registry, plan.clone(), earlier, |_| {});
+        let measured = measurer.unwrap().measure().unwrap();
+        let checks = checks(&world, &plan, &measured);
+        let engines: Vec<&str> = checks.groups.iter().map(|group| &*group.victim).collect();
+        assert_eq!(engines, ["cpu", "gpu", "npu"]);
+        for group in &checks.groups {
+            // Without contention, and with cores enough.
+            assert_eq!((group.engines, group.predicted), (3, 1.0));
+            assert!(group.measured > 0.0);
+        }
+        let ways: Vec<(&str, &str)> = checks
+            .prefixes
+            .iter()
+            .map(|prefix| (&*prefix.from, &*prefix.to))
+            .collect();
+        assert_eq!(ways, [("cpu", "gpu"), ("gpu", "cpu")]);
+        for prefix in &checks.prefixes {
+            assert_eq!(prefix.tokens, 7);
+            // 7 tokens again by the table, and 7 kB at 0.1 GB/s out and in, 1 ms each.
+            let again = if prefix.to == "gpu" {
+                0.003 + 7.0 * 0.0007
+            } else {
+                0.004 + 7.0 * 0.0017
+            };
+            let predicted = again / (2.0 * (0.001 + 7e3 / 1e8));
+            assert!(
+                (prefix.predicted / predicted - 1.0).abs() < 1e-9,
+                "{prefix:?}"
+            );
+        }
     });
 }
 

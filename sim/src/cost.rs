@@ -48,6 +48,10 @@ pub enum Noise {
 pub struct Cost {
     /// Seconds.
     pub time: Time,
+    /// Seconds per token of context before it, whatever the size: of what is done once over the context.
+    pub secs_per_context: f64,
+    /// Tokens of a block, if contexts are read in whole blocks; 0: token by token.
+    pub context_block: f64,
     /// Bytes whatever the size.
     pub bytes_fixed: f64,
     /// Bytes per token.
@@ -106,8 +110,8 @@ impl Cost {
     /// tokens of context.
     #[inline]
     pub fn at(&self, n: f64, ctx: f64) -> At {
-        let pairs = n * ctx + 0.5 * n * (n - 1.0).max(0.0);
-        let secs = match &self.time {
+        let pairs = context_read(n, ctx, self.context_block);
+        let sized = match &self.time {
             Time::Linear {
                 fixed,
                 per_token,
@@ -120,6 +124,7 @@ impl Cost {
             } => interpolate(size, secs, n) + per_token_context * pairs,
             Time::Transfer { fixed, bytes_per_s } => fixed + n / bytes_per_s,
         };
+        let secs = sized + self.secs_per_context * ctx;
         let bytes =
             self.bytes_fixed + self.bytes_per_token * n + self.bytes_per_token_context * pairs;
         let measured = n >= self.measured_tokens.0
@@ -131,6 +136,23 @@ impl Cost {
             bytes,
             measured,
         }
+    }
+}
+
+/// Tokens of context that `n` tokens read after `ctx` others, one after the other: each those before it; with
+/// blocks, all of the blocks that hold those and itself.
+#[inline]
+pub fn context_read(n: f64, ctx: f64, block: f64) -> f64 {
+    if block > 0.0 {
+        // Of the first m tokens, the k-th block's read k blocks each.
+        let first = |m: f64| {
+            let whole = (m / block).floor();
+            let rest = m - whole * block;
+            block * (0.5 * block * whole * (whole + 1.0) + rest * (whole + 1.0))
+        };
+        first(ctx + n) - first(ctx)
+    } else {
+        n * ctx + 0.5 * n * (n - 1.0).max(0.0)
     }
 }
 
@@ -169,6 +191,8 @@ mod tests {
                 per_token,
                 per_token_context,
             },
+            secs_per_context: 0.0,
+            context_block: 0.0,
             bytes_fixed: 0.0,
             bytes_per_token: 2.0,
             bytes_per_token_context: 1.0,
@@ -190,6 +214,49 @@ mod tests {
         }
         assert!((whole.secs - secs).abs() < 1e-9);
         assert!((whole.bytes - bytes).abs() < 1e-6);
+    }
+
+    #[test]
+    fn whole_blocks_are_read_by_each_token() {
+        for (n, context) in [
+            (1_u32, 0_u32),
+            (1, 255),
+            (1, 256),
+            (16, 250),
+            (300, 100),
+            (7, 512),
+        ] {
+            let sum: u32 = (1..=n).map(|k| 256 * (context + k).div_ceil(256)).sum();
+            let closed = context_read(n.into(), context.into(), 256.0);
+            assert!(
+                (closed - f64::from(sum)).abs() < 1e-6,
+                "{n} {context}: {closed} {sum}"
+            );
+        }
+        // Flat within a block, and a step between two.
+        let cost = Cost {
+            context_block: 256.0,
+            ..linear(0.0, 0.01, 1e-5)
+        };
+        let at = |context: f64| cost.at(1.0, context).secs;
+        assert!((at(10.0) - at(255.0)).abs() < 1e-12);
+        assert!((at(256.0) - at(255.0) - 256e-5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_done_once_over_the_context_does_not_depend_on_the_size() {
+        let bare = linear(0.1, 0.01, 1e-5);
+        let copying = Cost {
+            secs_per_context: 2e-5,
+            ..bare.clone()
+        };
+        for (n, context) in [(1.0, 0.0), (1.0, 500.0), (64.0, 500.0), (64.0, 2000.0)] {
+            let more = copying.at(n, context).secs - bare.at(n, context).secs;
+            assert!(
+                (more - 2e-5 * context).abs() < 1e-12,
+                "{n} {context} {more}"
+            );
+        }
     }
 
     #[test]

@@ -249,6 +249,8 @@ pub struct CpuPlan {
     pub cores: f64,
     /// Cores that other software keeps busy.
     pub background_cores: f64,
+    /// Whether two lanes are pinned to one core.
+    pub pins_shared: bool,
 }
 
 /// Power beyond the engines'.

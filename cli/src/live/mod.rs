@@ -1,17 +1,36 @@
 //! Commands over real engines, and what to say where this build has none.
 
 #[cfg(feature = "live")]
-mod commands;
+mod engines;
+#[cfg(feature = "live")]
+mod measure;
+#[cfg(feature = "live")]
+mod plays;
+#[cfg(feature = "live")]
+mod validate;
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 #[cfg(feature = "live")]
-pub(crate) use commands::{calibrate, validate};
+pub(crate) use self::measure::calibrate;
+#[cfg(feature = "live")]
+pub(crate) use self::validate::validate;
 
 #[cfg(not(feature = "live"))]
 use crate::failure::Failure;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Effort {
+    /// Everything once: whether it runs. Its numbers are not to be trusted.
+    Smoke,
+    /// About two minutes for a small model.
+    Quick,
+    /// Deeper contexts, more sizes and narrower intervals.
+    Thorough,
+}
 
 /// Which models the engines load, and how they work.
 #[derive(Debug, Args)]

@@ -1,6 +1,8 @@
 //! Samples to cost forms: non-negative least squares of relative errors, with residuals and the error
 //! of each point when it is left out.
 
+use sim::cost::context_read;
+
 /// One measured point of a stage: size, context before it, mean time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
@@ -12,8 +14,9 @@ pub struct Mean {
     pub secs: f64,
 }
 
-/// A cost form, `fixed + per_token·n + per_token_context·(n·ctx + n(n−1)/2)`, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A cost form in seconds, `base(n) + per_token_context·read(n, ctx) + per_context·ctx` ([`context_read`]),
+/// where the base is `fixed + per_token·n`, or interpolated in a table of sizes.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Form {
     /// s.
     pub fixed: f64,
@@ -21,6 +24,12 @@ pub struct Form {
     pub per_token: f64,
     /// s a token and token of context.
     pub per_token_context: f64,
+    /// s a token of context, whatever the size.
+    pub per_context: f64,
+    /// Tokens of a block in which contexts are read; 0: token by token.
+    pub block: f64,
+    /// Sizes, rising, and s of each without a context before it, instead of the first two; empty: none.
+    pub table: Vec<(f64, f64)>,
 }
 
 /// A form with how well it fits.
@@ -43,171 +52,333 @@ pub struct Fit {
 /// Which terms a form may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// A fixed time.
-    pub fixed: bool,
     /// A time a token.
     pub per_token: bool,
     /// A time a token and token of context.
     pub per_token_context: bool,
+    /// A time a token of context.
+    pub per_context: bool,
+    /// A table of sizes, where it fits better than a fixed time and one a token.
+    pub table: bool,
+    /// Tokens of a block in which contexts are read; 0: token by token.
+    pub block: u32,
 }
 
 impl Terms {
-    /// Of a prefill or a decode.
-    pub const LANGUAGE: Self = Self {
-        fixed: true,
+    /// Of a decode.
+    pub const DECODE: Self = Self {
         per_token: true,
         per_token_context: true,
+        per_context: false,
+        table: false,
+        block: 0,
+    };
+    /// Of a prefill that goes on in the context that it reads. It is computed in chunks, so that its time
+    /// is not linear in the size.
+    pub const INGEST: Self = Self {
+        table: true,
+        ..Self::DECODE
+    };
+    /// Of a prefill that begins with a copy of the context.
+    pub const FORK: Self = Self {
+        per_context: true,
+        ..Self::INGEST
     };
     /// Of a copy or a projection.
     pub const NO_CONTEXT: Self = Self {
-        fixed: true,
-        per_token: true,
         per_token_context: false,
+        ..Self::DECODE
     };
     /// Of a stage whose size is always the same.
     pub const FIXED: Self = Self {
-        fixed: true,
         per_token: false,
-        per_token_context: false,
+        ..Self::NO_CONTEXT
     };
 
-    fn mask(self) -> u8 {
-        u8::from(self.fixed) | u8::from(self.per_token) << 1 | u8::from(self.per_token_context) << 2
+    fn count(self) -> usize {
+        let optional = [self.per_token, self.per_token_context, self.per_context];
+        1 + optional.into_iter().filter(|&term| term).count()
     }
 }
 
+/// By how much the worst error of a linear form must exceed a table's for the table to be used: less is
+/// noise, and the form says more with less.
+const WORTH_A_TABLE: f64 = 0.01;
+
 impl Form {
+    /// Multiplies all times.
+    pub fn scale(&mut self, factor: f64) {
+        let terms = [
+            &mut self.fixed,
+            &mut self.per_token,
+            &mut self.per_token_context,
+            &mut self.per_context,
+        ];
+        for value in terms
+            .into_iter()
+            .chain(self.table.iter_mut().map(|(_, secs)| secs))
+        {
+            *value *= factor;
+        }
+    }
+
     /// Time of size `n` after `ctx` tokens, s.
     pub fn at(&self, n: f64, ctx: f64) -> f64 {
-        let pairs = n * ctx + 0.5 * n * (n - 1.0).max(0.0);
-        self.fixed + self.per_token * n + self.per_token_context * pairs
+        let base = if self.table.is_empty() {
+            self.fixed + self.per_token * n
+        } else {
+            interpolate(&self.table, n)
+        };
+        base + self.per_token_context * context_read(n, ctx, self.block) + self.per_context * ctx
     }
+}
+
+/// As the simulator reads a table: beyond the ends the outer segment goes on.
+fn interpolate(table: &[(f64, f64)], n: f64) -> f64 {
+    let [inner @ .., _] = table else { return 0.0 };
+    let Some(inner) = inner.get(1..) else {
+        return table[0].1;
+    };
+    let at = inner.partition_point(|&(edge, _)| edge <= n);
+    let (((x0, y0), (x1, y1)), n) = ((table[at], table[at + 1]), n);
+    (y0 + (y1 - y0) * (n - x0) / (x1 - x0)).max(0.0)
+}
+
+/// The block in which contexts are read that best explains a stage, 0 for none: one that makes squares of
+/// errors at least four times as small, since a smaller gain is noise.
+pub fn block(points: &[Mean], terms: Terms) -> u32 {
+    let square = |block: &u32| {
+        let terms = Terms {
+            block: *block,
+            ..terms
+        };
+        let usable: Vec<Mean> = points.iter().copied().filter(|p| p.secs > 0.0).collect();
+        let form = best(&usable, terms)?;
+        Some(usable.iter().map(|p| error(&form, p).powi(2)).sum::<f64>())
+    };
+    let Some(none) = square(&0) else { return 0 };
+    let blocks = [32, 64, 128, 256, 512, 1024];
+    let squares = blocks
+        .iter()
+        .filter_map(|block| Some((square(block)?, *block)));
+    let least = squares.min_by(|a, b| a.0.total_cmp(&b.0));
+    least.map_or(
+        0,
+        |(square, block)| if 4.0 * square < none { block } else { 0 },
+    )
 }
 
 /// The form that fits best, or `None` where no point has a time.
 pub fn fit(points: &[Mean], terms: Terms) -> Option<Fit> {
-    let form = best(points, terms)?;
-    let error =
-        |form: &Form, point: &Mean| (form.at(point.size, point.context) - point.secs) / point.secs;
-    let usable = || points.iter().filter(|point| point.secs > 0.0);
-    let residuals = usable().map(|point| error(&form, point)).collect();
-    let enough = points.len() > terms.mask().count_ones() as usize;
-    let left_out = (0..points.len()).filter(|_| enough).filter_map(|index| {
-        let mut others = points.to_vec();
-        let out = others.remove(index);
-        (out.secs > 0.0).then_some(())?;
-        Some(error(&best(&others, terms)?, &out))
-    });
+    let usable: Vec<Mean> = points.iter().copied().filter(|p| p.secs > 0.0).collect();
+    let form = best(&usable, terms)?;
+    let residuals: Vec<f64> = usable.iter().map(|point| error(&form, point)).collect();
+    // A point that alone says what a size costs cannot be foretold by a table that lacks the size at an end.
+    let left_out = (0..usable.len())
+        .filter(|_| usable.len() > terms.count())
+        .filter_map(|index| {
+            let mut others = usable.clone();
+            let out = others.remove(index);
+            Some(error(&best(&others, terms)?, &out))
+        });
     Some(Fit {
-        form,
-        points: usable().count(),
-        sizes: usable().map(|point| point.size).collect(),
-        contexts: usable().map(|point| point.context).collect(),
-        residuals,
         left_out: left_out.collect(),
+        points: usable.len(),
+        sizes: usable.iter().map(|point| point.size).collect(),
+        contexts: usable.iter().map(|point| point.context).collect(),
+        residuals,
+        form,
     })
 }
 
-/// Least squares of relative errors over all choices of terms whose coefficients are not negative. There are
-/// at most three terms, so all choices are tried, which is exact.
+fn error(form: &Form, point: &Mean) -> f64 {
+    (form.at(point.size, point.context) - point.secs) / point.secs
+}
+
+fn worst(form: &Form, points: &[Mean]) -> f64 {
+    let errors = points.iter().map(|point| error(form, point).abs());
+    errors.fold(0.0, f64::max)
+}
+
 fn best(points: &[Mean], terms: Terms) -> Option<Form> {
-    let allowed = terms.mask();
+    let linear = linear(points, terms);
+    let table = if terms.table {
+        table(points, terms)
+    } else {
+        None
+    };
+    match (linear, table) {
+        (Some(linear), Some(table)) => {
+            let better = worst(&linear, points) - worst(&table, points) > WORTH_A_TABLE;
+            Some(if better { table } else { linear })
+        }
+        (linear, table) => linear.or(table),
+    }
+}
+
+/// A term's value at a size, a context and a block.
+type Term = fn(f64, f64, f64) -> f64;
+const CONTEXT: [Term; 2] = [context_read, |_, ctx, _| ctx];
+
+/// Least squares of relative errors over all choices of terms whose coefficients are not negative. There are
+/// few terms, so all choices are tried, which is exact.
+fn linear(points: &[Mean], terms: Terms) -> Option<Form> {
+    let all: [(bool, Term); 4] = [
+        (true, |_, _, _| 1.0),
+        (terms.per_token, |n, _, _| n),
+        (terms.per_token_context, CONTEXT[0]),
+        (terms.per_context, CONTEXT[1]),
+    ];
+    let block = f64::from(terms.block);
     let mut best: Option<(f64, Form)> = None;
-    for mask in 1..8_u8 {
-        if mask & !allowed != 0 {
+    for mask in 1..16_u8 {
+        let taken = |index: &usize| mask >> index & 1 != 0;
+        let chosen: Vec<usize> = (0..4).filter(taken).collect();
+        if chosen.iter().any(|&index| !all[index].0) {
             continue;
         }
-        let Some(form) = solve(points, mask) else {
+        let columns: Vec<Vec<f64>> = chosen
+            .iter()
+            .map(|&index| {
+                let value = |p: &Mean| all[index].1(p.size, p.context, block);
+                points.iter().map(value).collect()
+            })
+            .collect();
+        let Some(solution) = solve(points, &columns) else {
             continue;
         };
-        let coefficients = [form.fixed, form.per_token, form.per_token_context];
-        if coefficients.iter().any(|&value| value < 0.0) {
-            continue;
+        let mut coefficients = [0.0; 4];
+        for (&index, value) in chosen.iter().zip(solution) {
+            coefficients[index] = value;
         }
-        let error: f64 = points
-            .iter()
-            .filter(|point| point.secs > 0.0)
-            .map(|point| (form.at(point.size, point.context) / point.secs - 1.0).powi(2))
-            .sum();
-        if best.is_none_or(|(least, _)| error < least) {
-            best = Some((error, form));
-        }
+        let [fixed, per_token, per_token_context, per_context] = coefficients;
+        let form = Form {
+            fixed,
+            per_token,
+            per_token_context,
+            per_context,
+            block,
+            table: Vec::new(),
+        };
+        keep(&mut best, points, form, &coefficients);
     }
     best.map(|(_, form)| form)
 }
 
-/// Least squares with the terms of `mask`; `None`: the points do not tell them apart.
-fn solve(points: &[Mean], mask: u8) -> Option<Form> {
-    let columns: Vec<usize> = (0..3).filter(|bit| mask & (1 << bit) != 0).collect();
-    let count = columns.len();
-    // Columns differ by many orders of magnitude, so each is scaled by its greatest.
-    let rows: Vec<[f64; 3]> = points
-        .iter()
-        .filter(|point| point.secs > 0.0)
-        .map(|point| {
-            let n = point.size;
-            let pairs = n * point.context + 0.5 * n * (n - 1.0).max(0.0);
-            [1.0, n, pairs].map(|value| value / point.secs)
-        })
-        .collect();
-    if rows.len() < count {
+/// The same with a time of its own for each size.
+fn table(points: &[Mean], terms: Terms) -> Option<Form> {
+    let mut sizes: Vec<f64> = points.iter().map(|point| point.size).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    // Two are a line.
+    if sizes.len() < 3 {
         return None;
     }
-    let scale: Vec<f64> = columns
-        .iter()
-        .map(|&column| rows.iter().map(|row| row[column]).fold(0.0, f64::max))
-        .collect();
-    if scale.contains(&0.0) {
-        return None;
-    }
-    let mut matrix = [[0.0; 4]; 3];
-    for row in &rows {
-        for (a, &column) in columns.iter().enumerate() {
-            let left = row[column] / scale[a];
-            for (b, &other) in columns.iter().enumerate() {
-                matrix[a][b] += left * row[other] / scale[b];
-            }
-            matrix[a][3] += left;
+    let block = f64::from(terms.block);
+    let optional = [terms.per_token_context, terms.per_context];
+    let mut best: Option<(f64, Form)> = None;
+    for mask in 0..4_u8 {
+        let chosen: Vec<usize> = (0..2).filter(|index| mask >> index & 1 != 0).collect();
+        if chosen.iter().any(|&index| !optional[index]) {
+            continue;
         }
+        let own = sizes.iter().map(|&size| {
+            let is_it = |point: &Mean| f64::from(u8::from(point.size == size));
+            points.iter().map(is_it).collect()
+        });
+        let context = chosen.iter().map(|&index| {
+            let value = |p: &Mean| CONTEXT[index](p.size, p.context, block);
+            points.iter().map(value).collect()
+        });
+        let columns: Vec<Vec<f64>> = own.chain(context).collect();
+        let Some(solution) = solve(points, &columns) else {
+            continue;
+        };
+        let (base, slopes) = solution.split_at(sizes.len());
+        let mut context = [0.0; 2];
+        for (&index, &value) in chosen.iter().zip(slopes) {
+            context[index] = value;
+        }
+        let form = Form {
+            per_token_context: context[0],
+            per_context: context[1],
+            block,
+            table: sizes.iter().copied().zip(base.iter().copied()).collect(),
+            ..Form::default()
+        };
+        keep(&mut best, points, form, &solution);
     }
-    let solution = eliminate(&mut matrix, count)?;
-    let mut coefficients = [0.0; 3];
-    for (index, &column) in columns.iter().enumerate() {
-        coefficients[column] = solution[index] / scale[index];
-    }
-    let [fixed, per_token, per_token_context] = coefficients;
-    Some(Form {
-        fixed,
-        per_token,
-        per_token_context,
-    })
+    best.map(|(_, form)| form)
 }
 
-/// Gaussian elimination with pivots; the right-hand side is the last column.
-fn eliminate(matrix: &mut [[f64; 4]; 3], count: usize) -> Option<[f64; 3]> {
-    for column in 0..count {
-        let pivot = (column..count)
+/// Keeps a form without negative coefficients that fits better than what there is.
+fn keep(best: &mut Option<(f64, Form)>, points: &[Mean], form: Form, coefficients: &[f64]) {
+    if coefficients.iter().any(|&value| value < 0.0) {
+        return;
+    }
+    let square: f64 = points.iter().map(|point| error(&form, point).powi(2)).sum();
+    if best.as_ref().is_none_or(|(least, _)| square < *least) {
+        *best = Some((square, form));
+    }
+}
+
+/// Coefficients of columns of least squares of relative errors; `None`: the points do not tell them apart.
+fn solve(points: &[Mean], columns: &[Vec<f64>]) -> Option<Vec<f64>> {
+    let count = columns.len();
+    if points.len() < count {
+        return None;
+    }
+    // Columns differ by many orders of magnitude, so each is scaled by its greatest.
+    let mut scales = Vec::with_capacity(count);
+    let mut scaled = Vec::with_capacity(count);
+    for column in columns {
+        let relative: Vec<f64> = column.iter().zip(points).map(|(x, p)| x / p.secs).collect();
+        let scale = relative.iter().copied().fold(0.0, f64::max);
+        if scale == 0.0 {
+            return None;
+        }
+        scaled.push(relative.iter().map(|x| x / scale).collect::<Vec<f64>>());
+        scales.push(scale);
+    }
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let mut matrix: Vec<Vec<f64>> = scaled
+        .iter()
+        .map(|a| {
+            let left = scaled.iter().map(|b| product(a, b));
+            left.chain([a.iter().sum()]).collect()
+        })
+        .collect();
+    eliminate(&mut matrix)?;
+    let last = matrix.iter().zip(&scales);
+    Some(last.map(|(row, scale)| row[count] / scale).collect())
+}
+
+/// Gauss and Jordan's elimination with pivots; the right-hand side is the last column, and becomes the
+/// solution.
+fn eliminate(matrix: &mut [Vec<f64>]) -> Option<()> {
+    for column in 0..matrix.len() {
+        let pivot = (column..matrix.len())
             .max_by(|&a, &b| matrix[a][column].abs().total_cmp(&matrix[b][column].abs()))?;
         // Sums of squares of numbers up to 1: smaller is noise of rounding.
         if matrix[pivot][column].abs() < 1e-9 {
             return None;
         }
         matrix.swap(column, pivot);
-        for row in 0..count {
-            if row != column {
-                let pivot = matrix[column];
-                let factor = matrix[row][column] / pivot[column];
-                for (value, own) in matrix[row].iter_mut().zip(pivot) {
+        let factor = matrix[column][column];
+        for value in &mut matrix[column] {
+            *value /= factor;
+        }
+        let pivot = matrix[column].clone();
+        for (index, row) in matrix.iter_mut().enumerate() {
+            let factor = row[column];
+            if index != column {
+                for (value, own) in row.iter_mut().zip(&pivot) {
                     *value -= factor * own;
                 }
             }
         }
     }
-    let mut solution = [0.0; 3];
-    for (row, value) in solution.iter_mut().enumerate().take(count) {
-        *value = matrix[row][3] / matrix[row][row];
-    }
-    Some(solution)
+    Some(())
 }
 
 #[cfg(test)]
@@ -218,9 +389,12 @@ mod tests {
         fixed: 0.004,
         per_token: 0.0104,
         per_token_context: 5.4e-6,
+        per_context: 0.0,
+        block: 0.0,
+        table: Vec::new(),
     };
 
-    fn points(form: Form) -> Vec<Mean> {
+    fn points(form: &Form) -> Vec<Mean> {
         let mut points = Vec::new();
         for size in [8.0, 16.0, 49.0, 98.0] {
             for context in [24.0, 200.0, 700.0] {
@@ -236,7 +410,7 @@ mod tests {
 
     #[test]
     fn an_exact_form_is_found() {
-        let fit = fit(&points(TRUTH), Terms::LANGUAGE).expect("it fits");
+        let fit = fit(&points(&TRUTH), Terms::DECODE).expect("it fits");
         assert!((fit.form.fixed / TRUTH.fixed - 1.0).abs() < 1e-6);
         assert!((fit.form.per_token / TRUTH.per_token - 1.0).abs() < 1e-6);
         assert!((fit.form.per_token_context / TRUTH.per_token_context - 1.0).abs() < 1e-6);
@@ -248,11 +422,11 @@ mod tests {
     #[test]
     fn no_coefficient_is_negative_and_no_term_is_made_up() {
         // Falls with the context: the best that a cost may say is that it does not rise.
-        let mut falling = points(TRUTH);
+        let mut falling = points(&TRUTH);
         for point in &mut falling {
             point.secs = 0.01 * point.size / (1.0 + point.context / 1e4);
         }
-        let fit = fit(&falling, Terms::LANGUAGE).expect("it fits");
+        let fit = fit(&falling, Terms::DECODE).expect("it fits");
         let form = fit.form;
         assert!(form.fixed >= 0.0 && form.per_token > 0.0 && form.per_token_context == 0.0);
         assert!(super::fit(&[], Terms::FIXED).is_none());
@@ -273,9 +447,82 @@ mod tests {
 
     #[test]
     fn a_point_that_does_not_fit_is_seen_when_left_out() {
-        let mut points = points(TRUTH);
+        let mut points = points(&TRUTH);
         points[5].secs *= 2.0;
-        let fit = fit(&points, Terms::LANGUAGE).expect("it fits");
+        let fit = fit(&points, Terms::DECODE).expect("it fits");
         assert!(fit.left_out[5] < -0.4, "{:?}", fit.left_out);
+    }
+
+    #[test]
+    fn a_copy_of_the_context_is_told_from_attention_to_it() {
+        let truth = Form {
+            per_context: 2e-5,
+            ..TRUTH
+        };
+        let fit = fit(&points(&truth), Terms::FORK).expect("it fits");
+        assert!((fit.form.per_context / 2e-5 - 1.0).abs() < 1e-6);
+        assert!(fit.form.table.is_empty(), "a line needs no table");
+    }
+
+    #[test]
+    fn steps_become_a_table_as_the_simulator_reads_it() {
+        // A time for each chunk of 32 begun.
+        let mut steps = points(&TRUTH);
+        for point in &mut steps {
+            point.secs += 0.05 * (point.size / 32.0).ceil();
+        }
+        let fit = fit(&steps, Terms::INGEST).expect("it fits");
+        assert_eq!(fit.form.table.len(), 4, "{:?}", fit.form);
+        assert!(fit.residuals.iter().all(|error| error.abs() < 1e-9));
+        let (size, secs) = fit.form.table.iter().copied().unzip();
+        let cost = sim::cost::Cost {
+            time: sim::cost::Time::Table {
+                size,
+                secs,
+                per_token_context: fit.form.per_token_context,
+            },
+            secs_per_context: fit.form.per_context,
+            context_block: fit.form.block,
+            bytes_fixed: 0.0,
+            bytes_per_token: 0.0,
+            bytes_per_token_context: 0.0,
+            measured_tokens: (0.0, 1.0),
+            measured_context: (0.0, 1.0),
+        };
+        for n in [1.0, 8.0, 12.0, 49.0, 60.0, 98.0, 200.0] {
+            let (own, simulated) = (fit.form.at(n, 100.0), cost.at(n, 100.0).secs);
+            assert!((own - simulated).abs() < 1e-12, "{n}: {own} {simulated}");
+        }
+    }
+
+    #[test]
+    fn blocks_of_the_context_are_found_and_not_made_up() {
+        let truth = Form {
+            block: 256.0,
+            ..TRUTH
+        };
+        let mut steps = Vec::new();
+        for size in [8.0, 16.0] {
+            for context in [90.0, 200.0, 253.0, 269.0, 400.0, 600.0] {
+                let secs = truth.at(size, context);
+                // Two per cent of noise, the same each time.
+                let noise = 1.0 + 0.02 * (size * context).sin();
+                steps.push(Mean {
+                    size,
+                    context,
+                    secs: secs * noise,
+                });
+            }
+        }
+        // The slope of the truth is small beside the noise; a real one is not.
+        let steep = |points: &[Mean]| -> Vec<Mean> {
+            let add = |p: &Mean| Mean {
+                secs: p.secs + 1.2e-5 * context_read(p.size, p.context, 256.0),
+                ..*p
+            };
+            points.iter().map(add).collect()
+        };
+        assert_eq!(block(&steep(&steps), Terms::DECODE), 256);
+        assert_eq!(block(&points(&TRUTH), Terms::DECODE), 0);
     }
 }

@@ -3,8 +3,8 @@
 use sim::spec::model::StageKind;
 
 use super::bench::Timed;
-use super::measure::{Measured, Point};
-use super::profile::kind_name;
+use super::point::kind_name;
+use super::point::{Measured, Point};
 
 /// A sample as one line, without its end: fields parted by tabs.
 pub fn line(point: &Point, timed: &Timed) -> String {
@@ -15,6 +15,22 @@ pub fn line(point: &Point, timed: &Timed) -> String {
             size,
             context,
         } => format!("stage\t{engine}\t{}\t{size}\t{context}", kind_name(*kind)),
+        Point::Cold {
+            engine,
+            kind,
+            size,
+            context,
+        } => format!("cold\t{engine}\t{}\t{size}\t{context}", kind_name(*kind)),
+        Point::Group { victim, does, busy } => {
+            format!("group\t{victim}\t{}\t{busy}", kind_name(*does))
+        }
+        Point::Prefix {
+            from,
+            to,
+            tokens,
+            imported,
+        } => format!("prefix\t{from}\t{to}\t{tokens}\t{imported}"),
+        Point::Clock { lane } => format!("clock\t{lane}"),
         Point::Pair {
             victim,
             does,
@@ -67,6 +83,26 @@ fn parse(line: &str) -> Option<(Point, Timed)> {
             kind: kind_of(kind)?,
             size: size.parse().ok()?,
             context: context.parse().ok()?,
+        },
+        ["cold", engine, kind, size, context] => Point::Cold {
+            engine: engine.to_owned(),
+            kind: kind_of(kind)?,
+            size: size.parse().ok()?,
+            context: context.parse().ok()?,
+        },
+        ["group", victim, does, busy] => Point::Group {
+            victim: victim.to_owned(),
+            does: kind_of(does)?,
+            busy: busy.parse().ok()?,
+        },
+        ["prefix", from, to, tokens, imported] => Point::Prefix {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            tokens: tokens.parse().ok()?,
+            imported: imported.parse().ok()?,
+        },
+        ["clock", lane] => Point::Clock {
+            lane: lane.to_owned(),
         },
         ["pair", victim, does, aggressor, beside, busy] => Point::Pair {
             victim: victim.to_owned(),

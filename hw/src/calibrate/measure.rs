@@ -1,6 +1,6 @@
 //! Walks a plan over a world's lanes, and keeps what it measured.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sim::dispatch::Task;
@@ -8,136 +8,18 @@ use sim::spec::model::StageKind;
 use sim::world::{EngineId, LaneId, StageId, StreamId, World};
 
 use super::bench::{Bench, Timed};
+use super::check;
 use super::plan::Plan;
+use super::point::{Measured, Point};
 use super::stream;
 use crate::engine::{Engine, EngineError, Item, Notice, Order, Owner};
 use crate::registry::Registry;
 
 /// The stream that is measured with; its name and plan do not matter.
-const STREAM: StreamId = StreamId(0);
+pub(super) const STREAM: StreamId = StreamId(0);
 
-/// What a series of samples is of.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Point {
-    /// A stage alone.
-    Stage {
-        /// Engine, by name.
-        engine: String,
-        /// Kind of stage.
-        kind: StageKind,
-        /// Size: tokens, or bytes of a copy.
-        size: u64,
-        /// Tokens of context before it.
-        context: u32,
-    },
-    /// A stage of one lane, with or without another lane busy.
-    Pair {
-        /// Engine that is watched.
-        victim: String,
-        /// What it does.
-        does: StageKind,
-        /// Engine beside it.
-        aggressor: String,
-        /// What that does.
-        beside: StageKind,
-        /// Whether that is busy in this series.
-        busy: bool,
-    },
-    /// Reading memory, GB/s.
-    Stream {
-        /// Lane, by name.
-        lane: String,
-        /// Whether all lanes with cores of their own read at once.
-        together: bool,
-    },
-}
-
-/// Samples of one point, in the order in which they were taken.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Series {
-    /// By the clock, s (GB/s of [`Point::Stream`]).
-    pub wall: Vec<f64>,
-    /// CPU time of the lane's thread, s, where known.
-    pub cpu: Vec<Option<f64>>,
-}
-
-impl Series {
-    /// The middle one; `None` of nothing.
-    pub fn median(&self) -> Option<f64> {
-        let mut sorted = self.wall.clone();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        match sorted.len() {
-            0 => None,
-            length if length % 2 == 1 => Some(sorted[middle]),
-            _ => Some(0.5 * (sorted[middle - 1] + sorted[middle])),
-        }
-    }
-
-    /// Mean and standard deviation; `None` of fewer than two.
-    pub fn moments(&self) -> Option<(f64, f64)> {
-        let count = self.wall.len() as f64;
-        if self.wall.len() < 2 {
-            return None;
-        }
-        let mean = self.wall.iter().sum::<f64>() / count;
-        let square: f64 = self.wall.iter().map(|x| (x - mean).powi(2)).sum();
-        Some((mean, (square / (count - 1.0)).sqrt()))
-    }
-
-    /// Half the 95 % interval of the mean, by Student's t, as a share of the mean.
-    pub fn half_width(&self) -> Option<f64> {
-        // Two-sided 95 % quantiles of 1 to 10 degrees of freedom; 2.23 falls to 1.96 beyond.
-        const T: [f64; 10] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23];
-        let (mean, deviation) = self.moments()?;
-        let freedom = self.wall.len() - 1;
-        let t = T.get(freedom - 1).copied().unwrap_or(2.1);
-        Some(t * deviation / (self.wall.len() as f64).sqrt() / mean)
-    }
-
-    /// Samples whose thread waited for more than 5 % of the time, and samples of which that is known.
-    pub fn disturbed(&self) -> (usize, usize) {
-        let known = self.wall.iter().zip(&self.cpu);
-        let known = known.filter_map(|(wall, cpu)| Some((*wall, (*cpu)?)));
-        known.fold((0, 0), |(disturbed, all), (wall, cpu)| {
-            (disturbed + usize::from(wall > 1.05 * cpu), all + 1)
-        })
-    }
-}
-
-/// All that was measured.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
-    /// Series by point.
-    pub series: BTreeMap<Point, Series>,
-}
-
-impl Measured {
-    /// Adds a sample.
-    pub fn add(&mut self, point: Point, timed: Timed) {
-        let series = self.series.entry(point).or_default();
-        series.wall.push(timed.wall_s);
-        series.cpu.push(timed.cpu_s);
-    }
-
-    /// Samples disturbed by other load, and samples of which that is known.
-    pub fn disturbed(&self) -> (usize, usize) {
-        self.series
-            .iter()
-            .filter(|(point, _)| matches!(point, Point::Stage { .. }))
-            .map(|(_, series)| series.disturbed())
-            .fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
-    }
-
-    /// The widest interval of a stage's mean, as a share of it.
-    fn widest(&self, wanted: impl Fn(&Point) -> bool) -> f64 {
-        self.series
-            .iter()
-            .filter(|(point, _)| wanted(point))
-            .map(|(_, series)| series.half_width().unwrap_or(f64::INFINITY))
-            .fold(0.0, f64::max)
-    }
-}
+/// How often a whole context is copied where anything else is done once.
+pub(super) const COPIES: u32 = 3;
 
 /// What happens while it measures.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,12 +44,16 @@ pub enum Event {
 
 /// Measures a world's lanes.
 pub struct Measurer<'w> {
-    world: &'w World,
-    registry: Arc<Registry>,
-    bench: Bench,
-    plan: Plan,
+    pub(super) world: &'w World,
+    pub(super) registry: Arc<Registry>,
+    pub(super) bench: Bench,
+    pub(super) plan: Plan,
     measured: Measured,
     listener: Box<dyn FnMut(&Event) + 'w>,
+    /// Stages that have run on an engine.
+    warm: BTreeSet<(EngineId, StageKind)>,
+    /// Whether lanes rest before pieces of work; every second walk.
+    pub(super) rests: bool,
     /// Versions that were published.
     published: u32,
     parts: (u32, u32),
@@ -201,8 +87,10 @@ impl<'w> Measurer<'w> {
             plan,
             measured: earlier,
             listener: Box::new(listener),
+            warm: BTreeSet::new(),
+            rests: false,
             published: 0,
-            parts: (0, 2 * lanes + lanes * lanes.saturating_sub(1)),
+            parts: (0, 2 * lanes + lanes * lanes.saturating_sub(1) + 2),
         })
     }
 
@@ -215,6 +103,7 @@ impl<'w> Measurer<'w> {
             self.streams(&lanes)?;
         }
         for &lane in &lanes {
+            self.clock(lane)?;
             self.alone(lane)?;
         }
         for &victim in &lanes {
@@ -226,16 +115,43 @@ impl<'w> Measurer<'w> {
                 }
             }
         }
+        if self.plan.checks {
+            self.group()?;
+            self.prefixes(&lanes)?;
+        }
+        for &lane in &lanes {
+            self.clock(lane)?;
+        }
         Ok(self.measured)
     }
 
-    fn part(&mut self, what: String) {
+    /// Looks at a lane's clock once more.
+    fn clock(&mut self, lane: LaneId) -> Result<(), EngineError> {
+        let wall_s = self.bench.time(lane, stream::turns_per_ns)?;
+        let point = Point::Clock {
+            lane: self.lane_name(lane),
+        };
+        self.keep(
+            point,
+            Timed {
+                wall_s,
+                cpu_s: None,
+            },
+        );
+        Ok(())
+    }
+
+    pub(super) fn lane_name(&self, lane: LaneId) -> String {
+        self.world.lanes[lane.0 as usize].name.clone()
+    }
+
+    pub(super) fn part(&mut self, what: String) {
         self.parts.0 += 1;
         let (number, of) = (self.parts.0, self.parts.1.max(self.parts.0));
         (self.listener)(&Event::Part { what, number, of });
     }
 
-    fn keep(&mut self, point: Point, timed: Timed) {
+    pub(super) fn keep(&mut self, point: Point, timed: Timed) {
         let event = Event::Sample { point, timed };
         (self.listener)(&event);
         if let Event::Sample { point, timed } = event {
@@ -243,105 +159,51 @@ impl<'w> Measurer<'w> {
         }
     }
 
-    fn streams(&mut self, lanes: &[LaneId]) -> Result<(), EngineError> {
-        // Lanes that share cores cannot read at once.
-        let mut apart: Vec<LaneId> = Vec::new();
-        for &lane in lanes {
-            let cores = |lane: LaneId| &self.world.lanes[lane.0 as usize].pin_cores;
-            let shares =
-                |other: &LaneId| cores(*other).iter().any(|core| cores(lane).contains(core));
-            if !cores(lane).is_empty() && !apart.iter().any(shares) {
-                apart.push(lane);
-            }
-        }
-        for &lane in lanes {
-            let name = self.world.lanes[lane.0 as usize].name.clone();
-            self.part(format!("memory reads on {name}"));
-            let point = Point::Stream {
-                lane: name,
-                together: false,
-            };
-            while self.short_of(&point) {
-                let wall_s = self.bench.time(lane, stream::read_gbps)?;
-                self.keep(
-                    point.clone(),
-                    Timed {
-                        wall_s,
-                        cpu_s: None,
-                    },
-                );
-            }
-        }
-        let together = |lane: LaneId| Point::Stream {
-            lane: self.world.lanes[lane.0 as usize].name.clone(),
-            together: true,
-        };
-        let points: Vec<Point> = apart.iter().map(|&lane| together(lane)).collect();
-        while points.len() > 1 && points.iter().any(|point| self.short_of(point)) {
-            let rates = self.bench.time_together(&apart, stream::read_gbps)?;
-            for (point, wall_s) in points.iter().zip(rates) {
-                self.keep(
-                    point.clone(),
-                    Timed {
-                        wall_s,
-                        cpu_s: None,
-                    },
-                );
-            }
-        }
-        Ok(())
-    }
-
-    fn short_of(&self, point: &Point) -> bool {
+    pub(super) fn short_of(&self, point: &Point) -> bool {
         let series = self.measured.series.get(point);
         series.map_or(0, |series| series.wall.len()) < self.plan.least as usize
     }
 
-    fn stage(&self, kind: StageKind) -> Option<StageId> {
-        let index = self
-            .world
-            .stages
-            .iter()
-            .position(|stage| stage.kind == kind);
-        index.map(|index| StageId(index as u8))
+    pub(super) fn stage(&self, kind: StageKind) -> Option<StageId> {
+        check::stage(self.world, kind)
     }
 
-    fn runs(&self, lane: LaneId, kind: StageKind) -> bool {
+    pub(super) fn runs(&self, lane: LaneId, kind: StageKind) -> bool {
         let engine = self.world.engine_of(lane);
         let stage = self.stage(kind);
         stage.is_some_and(|stage| self.world.costs.get(engine, stage).is_some())
     }
 
-    fn name(&self, engine: EngineId) -> String {
+    pub(super) fn name(&self, engine: EngineId) -> String {
         self.world.engines[engine.0 as usize].name.clone()
     }
 
     /// Every stage of a lane alone, walk after walk until intervals are narrow.
     fn alone(&mut self, lane: LaneId) -> Result<(), EngineError> {
         let engine = self.name(self.world.engine_of(lane));
-        self.part(format!(
-            "stages on {}",
-            self.world.lanes[lane.0 as usize].name
-        ));
+        self.part(format!("stages on {}", self.lane_name(lane)));
         // Copies are measured on the way, also by the walks of others.
         let own = |point: &Point| match point {
             Point::Stage {
                 engine: on, kind, ..
             } => *on == engine && !matches!(kind, StageKind::Export | StageKind::Import),
-            Point::Pair { .. } | Point::Stream { .. } => false,
+            _ => false,
         };
+        // The fewest samples of a point, and how many there are at all.
         let done = |measured: &Measured| {
-            let count = measured.series.iter().filter(|(point, _)| own(point));
-            let count = count.map(|(_, series)| series.wall.len()).min();
-            count.unwrap_or(0) as u32
+            let series = measured.series.iter().filter(|(point, _)| own(point));
+            let counts: Vec<usize> = series.map(|(_, series)| series.wall.len()).collect();
+            let least = counts.iter().min().copied().unwrap_or(0) as u32;
+            (least, counts.iter().sum::<usize>())
         };
         loop {
-            let walks = done(&self.measured);
+            let (walks, samples) = done(&self.measured);
             let narrow = self.measured.widest(own) <= self.plan.narrow;
             if walks >= self.plan.most || walks >= self.plan.least && narrow {
                 return Ok(());
             }
-            let before = walks;
+            let before = (samples, self.warm.len());
+            self.rests = walks % 2 == 1;
             if self.runs(lane, StageKind::Encode) {
                 for frame in 0..self.plan.encodes {
                     self.encode(lane, frame, true)?;
@@ -350,14 +212,20 @@ impl<'w> Measurer<'w> {
             if self.runs(lane, StageKind::Ingest) {
                 self.walk(lane)?;
             }
-            if done(&self.measured) == before {
+            if (done(&self.measured).1, self.warm.len()) == before {
                 // Nothing of this lane can be measured, or a point is out of reach.
                 return Ok(());
             }
         }
     }
 
-    fn order(&self, kind: StageKind, item: Item, reads: u32, owner: Owner) -> Option<Order> {
+    pub(super) fn order(
+        &self,
+        kind: StageKind,
+        item: Item,
+        reads: u32,
+        owner: Owner,
+    ) -> Option<Order> {
         Some(Order {
             task: Task {
                 stage: self.stage(kind)?,
@@ -376,19 +244,37 @@ impl<'w> Measurer<'w> {
         })
     }
 
+    /// Lets lanes rest, in walks that do.
+    pub(super) fn rest(&self) {
+        if self.rests && self.plan.rest_s > 0.0 {
+            std::thread::sleep(std::time::Duration::from_secs_f64(self.plan.rest_s));
+        }
+    }
+
     fn timed(&mut self, lane: LaneId, order: Order, size: u64) -> Result<Timed, EngineError> {
         let (timed, _) = self.bench.run(lane, order)?;
-        let point = Point::Stage {
-            engine: self.name(self.world.engine_of(lane)),
-            kind: order.kind,
-            size,
-            context: order.task.context,
+        let on = self.world.engine_of(lane);
+        let (engine, kind, context) = (self.name(on), order.kind, order.task.context);
+        let point = if self.warm.insert((on, kind)) {
+            Point::Cold {
+                engine,
+                kind,
+                size,
+                context,
+            }
+        } else {
+            Point::Stage {
+                engine,
+                kind,
+                size,
+                context,
+            }
         };
         self.keep(point, timed);
         Ok(timed)
     }
 
-    fn frame(&self, frame: u32) -> Item {
+    pub(super) fn frame(&self, frame: u32) -> Item {
         let tokens = self.plan.frames[frame as usize % self.plan.frames.len()];
         Item::Frame {
             index: frame,
@@ -401,6 +287,7 @@ impl<'w> Measurer<'w> {
         let order = self.order(StageKind::Encode, item, 0, Owner::Stream(STREAM));
         let Some(order) = order else { return Ok(()) };
         if keep {
+            self.rest();
             self.timed(lane, order, 1).map(drop)
         } else {
             self.bench.run(lane, order).map(drop)
@@ -408,7 +295,7 @@ impl<'w> Measurer<'w> {
     }
 
     /// Has the frame's embedding made, if there is a tower and it has not been.
-    fn prepare(&mut self, frame: u32) -> Result<(), EngineError> {
+    pub(super) fn prepare(&mut self, frame: u32) -> Result<(), EngineError> {
         if self.registry.embedding(STREAM, frame).is_some() {
             return Ok(());
         }
@@ -419,7 +306,7 @@ impl<'w> Measurer<'w> {
         }
     }
 
-    fn evict(&self, lane: LaneId) -> Result<(), EngineError> {
+    pub(super) fn evict(&self, lane: LaneId) -> Result<(), EngineError> {
         self.bench.tell(lane, Notice::Evicted { stream: STREAM })
     }
 
@@ -435,6 +322,7 @@ impl<'w> Measurer<'w> {
             self.prepare(frame)?;
             self.project(lane, frame)?;
             if let Some(order) = self.ingest_order(frame)? {
+                self.rest();
                 self.timed(lane, order, order.task.size.into())?;
             }
             self.publish(frame)?;
@@ -442,19 +330,24 @@ impl<'w> Measurer<'w> {
                 self.ask(lane, frame + 1, query)?;
             }
             if let Some(other) = other {
-                // What was added, and then all of it.
+                // What was added, and then all of it; that takes little, and varies much.
                 if frame > 0 {
                     self.import(lane, other, frame + 1, Some(frame))?;
                 }
-                self.evict(other)?;
-                self.import(lane, other, frame + 1, None)?;
+                for copy in 0..COPIES {
+                    self.evict(other)?;
+                    if copy == 0 {
+                        self.rest();
+                    }
+                    self.import(lane, other, frame + 1, None)?;
+                }
             }
         }
         Ok(())
     }
 
     /// Tokens of a version.
-    fn context(&self, version: u32) -> u32 {
+    pub(super) fn context(&self, version: u32) -> u32 {
         let frames = (0..version).map(|frame| match self.frame(frame) {
             Item::Frame { tokens, .. } => tokens,
             Item::Query { .. } | Item::Answer { .. } => 0,
@@ -463,7 +356,7 @@ impl<'w> Measurer<'w> {
     }
 
     /// Prefills the system prompt, with which every context begins.
-    fn system(&mut self, lane: LaneId) -> Result<(), EngineError> {
+    pub(super) fn system(&mut self, lane: LaneId) -> Result<(), EngineError> {
         let size = self.world.model.system_tokens;
         let order = self.order(
             StageKind::Reconstruct,
@@ -493,7 +386,7 @@ impl<'w> Measurer<'w> {
         Ok(())
     }
 
-    fn ingest_order(&mut self, frame: u32) -> Result<Option<Order>, EngineError> {
+    pub(super) fn ingest_order(&mut self, frame: u32) -> Result<Option<Order>, EngineError> {
         self.prepare(frame)?;
         let item = self.frame(frame);
         let order = self.order(StageKind::Ingest, item, frame, Owner::Stream(STREAM));
@@ -508,7 +401,7 @@ impl<'w> Measurer<'w> {
     }
 
     /// Tells all processors of a version, once.
-    fn publish(&mut self, frame: u32) -> Result<(), EngineError> {
+    pub(super) fn publish(&mut self, frame: u32) -> Result<(), EngineError> {
         if frame < self.published {
             return Ok(());
         }
@@ -529,7 +422,12 @@ impl<'w> Measurer<'w> {
     }
 
     /// Prefill and decode of a query of `prompt` and `output` tokens.
-    fn query_orders(&self, version: u32, prompt: u32, output: u32) -> Option<(Order, Order)> {
+    pub(super) fn query_orders(
+        &self,
+        version: u32,
+        prompt: u32,
+        output: u32,
+    ) -> Option<(Order, Order)> {
         let item = Item::Query {
             index: 0,
             prompt,
@@ -550,7 +448,7 @@ impl<'w> Measurer<'w> {
         Some((prefill, decode))
     }
 
-    fn over(&self, lane: LaneId) -> Result<(), EngineError> {
+    pub(super) fn over(&self, lane: LaneId) -> Result<(), EngineError> {
         let item = Item::Query {
             index: 0,
             prompt: 0,
@@ -571,13 +469,14 @@ impl<'w> Measurer<'w> {
         let Some((prefill, decode)) = self.query_orders(version, prompt, output) else {
             return Ok(());
         };
+        self.rest();
         self.timed(lane, prefill, prompt.into())?;
         self.timed(lane, decode, u64::from(output - 1))?;
         self.over(lane)
     }
 
     /// A lane of another processor that takes contexts over.
-    fn other(&self, lane: LaneId) -> Option<LaneId> {
+    pub(super) fn other(&self, lane: LaneId) -> Option<LaneId> {
         let engine = self.world.engine_of(lane);
         (0..self.world.lanes.len())
             .map(|index| LaneId(index as u8))
@@ -631,114 +530,6 @@ impl<'w> Measurer<'w> {
         };
         self.keep(out, export);
         self.keep(into, rest);
-        Ok(())
-    }
-
-    /// What a lane can be kept busy with.
-    fn work(&self, lane: LaneId) -> Vec<StageKind> {
-        let kinds = [
-            StageKind::QueryPrefill,
-            StageKind::Decode,
-            StageKind::Encode,
-        ];
-        kinds
-            .into_iter()
-            .filter(|&kind| self.runs(lane, kind))
-            .collect()
-    }
-
-    /// The orders that keep a lane busy with a kind of stage; the first may be a preparation.
-    fn busy_orders(&self, kind: StageKind) -> Vec<Order> {
-        // A prompt as long as a frame: a prefill, whatever it is of.
-        let (prompt, output) = self.plan.beside;
-        let long = self.plan.frames.first().copied().unwrap_or(prompt);
-        match kind {
-            StageKind::QueryPrefill => {
-                let orders = self.query_orders(1, long, 2);
-                orders.map(|(prefill, _)| vec![prefill]).unwrap_or_default()
-            }
-            StageKind::Decode => {
-                let Some((prefill, decode)) = self.query_orders(1, prompt, output) else {
-                    return Vec::new();
-                };
-                // The prefill starts a new answer, so that the context does not fill up.
-                let mut orders = vec![prefill];
-                orders.extend(std::iter::repeat_n(decode, 4));
-                orders
-            }
-            StageKind::Encode => {
-                let order = self.order(kind, self.frame(0), 0, Owner::Stream(STREAM));
-                order.into_iter().collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// How one lane slows down another, by what each does; alone and beside in turns.
-    fn pair(&mut self, victim: LaneId, aggressor: LaneId) -> Result<(), EngineError> {
-        let name = |lane: LaneId| self.world.lanes[lane.0 as usize].name.clone();
-        self.part(format!("{} beside {}", name(victim), name(aggressor)));
-        for lane in [victim, aggressor] {
-            if self.runs(lane, StageKind::Ingest) {
-                self.evict(lane)?;
-                self.system(lane)?;
-                if let Some(order) = self.ingest_order(0)? {
-                    self.bench.run(lane, order)?;
-                }
-                self.publish(0)?;
-            }
-        }
-        for does in self.work(victim) {
-            for beside in self.work(aggressor) {
-                self.pair_of(victim, does, aggressor, beside)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn pair_of(
-        &mut self,
-        victim: LaneId,
-        does: StageKind,
-        aggressor: LaneId,
-        beside: StageKind,
-    ) -> Result<(), EngineError> {
-        let point = |busy| Point::Pair {
-            victim: self.name(self.world.engine_of(victim)),
-            does,
-            aggressor: self.name(self.world.engine_of(aggressor)),
-            beside,
-            busy,
-        };
-        let points = [point(false), point(true)];
-        while points.iter().any(|point| self.short_of(point)) {
-            for point in &points {
-                let together = matches!(point, Point::Pair { busy: true, .. });
-                let busy = if together {
-                    let orders = self.busy_orders(beside);
-                    Some(self.bench.busy(aggressor, orders)?)
-                } else {
-                    None
-                };
-                let orders = self.busy_orders(does);
-                // A decode is measured alone, its prefill is not.
-                let mut timed = None;
-                for order in orders.into_iter().take(2) {
-                    timed = Some(self.bench.run(victim, order)?.0);
-                }
-                if let Some(busy) = busy {
-                    self.bench.rest(&busy)?;
-                }
-                if let Some(timed) = timed {
-                    self.keep(point.clone(), timed);
-                }
-            }
-        }
-        for lane in [victim, aggressor] {
-            if self.runs(lane, StageKind::Decode) {
-                self.over(lane)?;
-            }
-        }
         Ok(())
     }
 }

@@ -6,19 +6,28 @@
 //!
 //! - [`mod@bench`]: lanes on their threads, one task at a time, timed; a lane kept busy beside another.
 //! - [`plan`]: which sizes and depths, how often.
+//! - [`point`]: what is measured, and samples of it.
 //! - [`measure`]: walks the plan; keeps samples, which are saved as they come, so that it can go on later.
 //! - [`journal`]: samples as lines of text.
 //! - [`fit`]: samples to cost forms, with residuals and leave-one-out errors.
 //! - [`profile`]: cost forms to a profile whose every number says where it was measured.
+//! - [`check`]: what the profile predicts of samples that no fit used.
+//! - [`watch`]: what may have spoilt a measurement.
 //! - [`stream`]: how fast a lane's cores read memory.
 
+mod beside;
+
 pub mod bench;
+pub mod check;
 pub mod fit;
 pub mod journal;
 pub mod measure;
 pub mod plan;
+pub mod point;
 pub mod profile;
 pub mod stream;
+pub mod watch;
 
-pub use measure::{Event, Measured, Measurer, Point, Series};
+pub use measure::{Event, Measurer};
 pub use plan::Plan;
+pub use point::{Measured, Point, Series, kind_name};

@@ -1,5 +1,8 @@
 //! Which sizes and depths are measured, and how often.
 
+use sim::workload::mean_length;
+use sim::world::World;
+
 /// A plan of measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -13,9 +16,16 @@ pub struct Plan {
     pub streams: bool,
     /// Whether pairs of lanes are measured.
     pub pairs: bool,
+    /// Whether what no fit uses is measured, to check the profile by: lanes of all engines at once, and
+    /// prefixes imported against prefilled again.
+    pub checks: bool,
     /// Prompt and answer tokens of a decode whose slowdown beside another lane is measured; a prefill is as
     /// long as the first frame.
     pub beside: (u32, u32),
+    /// Seconds that a lane rests before a stage that would begin a piece of work (an encode, an ingest, a
+    /// query's prefill, an import) in every second walk: engines are slower after a rest, and a workload
+    /// has both.
+    pub rest_s: f64,
     /// Walks at least.
     pub least: u32,
     /// Walks at most.
@@ -25,33 +35,104 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// About two minutes for a 135M model on two cores.
-    pub fn quick() -> Self {
+    /// About two minutes for a 135M model on two cores, at the sizes of a world's workload.
+    pub fn quick(world: &World) -> Self {
+        let (frame, prompt) = sizes(world);
         Self {
-            frames: vec![49, 16, 98, 49, 147],
-            queries: vec![(8, 9), (24, 17)],
+            frames: vec![frame, third(frame), 2 * frame, frame, 3 * frame],
+            queries: vec![(prompt, 9), (2 * prompt, 17)],
             encodes: 3,
             streams: true,
             pairs: true,
-            beside: (8, 32),
-            least: 3,
+            checks: true,
+            beside: (prompt, 32),
+            rest_s: 0.25,
+            least: 4,
             most: 5,
             narrow: 0.03,
         }
+        .fitting(world)
     }
 
     /// As long as it takes: deeper contexts, more sizes, more repeats.
-    pub fn thorough() -> Self {
+    pub fn thorough(world: &World) -> Self {
+        let (frame, prompt) = sizes(world);
+        let shapes = [1, 0, 2, 1, 3, 4, 1, 5, 5, 10];
+        let tokens = |times: u32| {
+            if times == 0 {
+                third(frame)
+            } else {
+                times * frame
+            }
+        };
         Self {
-            frames: vec![49, 16, 98, 49, 147, 196, 49, 256, 256, 512],
-            queries: vec![(8, 9), (24, 17), (64, 33)],
+            frames: shapes.into_iter().map(tokens).collect(),
+            queries: vec![(prompt, 9), (2 * prompt, 17), (4 * prompt, 33)],
             encodes: 5,
-            streams: true,
-            pairs: true,
-            beside: (16, 64),
+            beside: (prompt, 64),
+            rest_s: 0.5,
             least: 5,
             most: 20,
             narrow: 0.015,
+            ..Self::quick(world)
         }
+        .fitting(world)
     }
+
+    /// Seconds: everything once or twice, to see that it runs. Its numbers are not to be trusted.
+    pub fn smoke(world: &World) -> Self {
+        let (frame, prompt) = sizes(world);
+        Self {
+            frames: vec![frame, third(frame)],
+            queries: vec![(prompt, 4), (third(prompt), 2)],
+            encodes: 1,
+            beside: (third(prompt), 4),
+            rest_s: 0.0,
+            least: 1,
+            most: 1,
+            ..Self::quick(world)
+        }
+        .fitting(world)
+    }
+
+    /// Without the frames at the end for which the model's context has no room.
+    fn fitting(mut self, world: &World) -> Self {
+        let query = self.queries.iter().map(|(prompt, output)| prompt + output);
+        let beside = (self.beside.0 + self.beside.1).max(self.frames.first().map_or(0, |f| f + 2));
+        let query = query.chain([beside]).max().unwrap_or(0);
+        let mut room = world.model.max_context_tokens;
+        room = room.saturating_sub(world.model.system_tokens + query);
+        let mut used = 0_u32;
+        self.frames.retain(|tokens| {
+            used = used.saturating_add(*tokens);
+            used <= room
+        });
+        self
+    }
+}
+
+/// Visual tokens of a frame and tokens of a prompt in a world's workload, the greatest of the streams';
+/// where it has none, those of a usual camera.
+fn sizes(world: &World) -> (u32, u32) {
+    let frames = world
+        .streams
+        .iter()
+        .filter_map(|stream| stream.frames.as_ref());
+    let queries = world
+        .streams
+        .iter()
+        .filter_map(|stream| stream.queries.as_ref());
+    let prompts = queries.map(|queries| mean_length(&queries.prompt).round() as u32);
+    (
+        frames
+            .map(|frames| frames.tokens)
+            .max()
+            .unwrap_or(49)
+            .max(1),
+        prompts.max().unwrap_or(16).max(1),
+    )
+}
+
+fn third(tokens: u32) -> u32 {
+    tokens.div_ceil(3)
 }

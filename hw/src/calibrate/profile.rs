@@ -1,14 +1,18 @@
 //! Measurements to a profile: costs of a model on a SoC, and the SoC's ports and pair slowdowns.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use sim::dispatch::Task;
+use sim::soc::Beside;
 use sim::spec::model::StageKind;
-use sim::world::{EngineId, StageId, World};
-use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
+use sim::world::{EngineId, LaneId, StageId, StreamId, World};
+use toml_edit::Value;
 
-use super::fit::{Fit, Mean, Terms, fit};
-use super::measure::{Measured, Point, Series};
+use super::fit::{Fit, Mean, Terms, block, fit};
+use super::point::{Measured, Point, Series, kind_name};
+use soc::soc_text;
+
+mod soc;
 
 /// What the notes of a profile say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub struct Provenance {
     pub host: String,
     /// Versions of what computed.
     pub versions: String,
+    /// Bytes of the language model's copy that each processor loads for itself; `None`: not known.
+    pub weights_copy_bytes: Option<u64>,
 }
 
 /// How well a stage's form fits, for people.
@@ -30,10 +36,15 @@ pub struct Quality {
     pub kind: StageKind,
     /// The fit.
     pub fit: Fit,
+    /// Mean over all samples of time ÷ the form that fits the medians; the form has been multiplied by it,
+    /// since costs are means. Above 1 where single samples took much longer than others.
+    pub mean: f64,
     /// Samples.
     pub samples: usize,
     /// Spread of the samples of one point: coefficient of variation.
     pub cv: f64,
+    /// Time of the first run in a process ÷ time by the form; `None`: it was not seen.
+    pub cold: Option<f64>,
 }
 
 /// A slowdown of one engine by another.
@@ -49,6 +60,9 @@ pub struct Slowdown {
     pub beside: StageKind,
     /// Time beside ÷ time alone, as measured; noise may make it less than 1.
     pub factor: f64,
+    /// The part of it that comes from sharing CPU cores, as the simulator has it: pins say so, and it is
+    /// not the memory's.
+    pub cpu: f64,
 }
 
 /// A calibrated profile.
@@ -91,7 +105,7 @@ pub fn profile(
     let fits = fits(world, measured)?;
     let ports = ports(world, measured);
     let costs = costs_text(world, &fits, provenance);
-    let slowdowns = slowdowns(measured);
+    let slowdowns = slowdowns(world, measured);
     let soc = soc_text(world, soc, &fits, &ports, &slowdowns, measured, provenance)?;
     Ok(Profile {
         costs,
@@ -99,21 +113,6 @@ pub fn profile(
         quality: fits,
         slowdowns,
     })
-}
-
-/// Name of a kind, as in files.
-pub fn kind_name(kind: StageKind) -> &'static str {
-    match kind {
-        StageKind::Encode => "encode",
-        StageKind::Project => "project",
-        StageKind::Ingest => "ingest",
-        StageKind::QueryPrefill => "query_prefill",
-        StageKind::Decode => "decode",
-        StageKind::Export => "export",
-        StageKind::Import => "import",
-        StageKind::Reconstruct => "reconstruct",
-        StageKind::Custom => "custom",
-    }
 }
 
 const KINDS: [StageKind; 7] = [
@@ -129,6 +128,15 @@ const KINDS: [StageKind; 7] = [
 fn fits(world: &World, measured: &Measured) -> Result<Vec<Quality>, ProfileError> {
     let mut all = Vec::new();
     for (index, engine) in world.engines.iter().enumerate() {
+        let points = |kind| points(measured, &engine.name, kind);
+        let means = |kind| {
+            points(kind)
+                .iter()
+                .map(|(mean, _)| *mean)
+                .collect::<Vec<_>>()
+        };
+        // A decode shows best in what blocks an engine reads contexts; its other stages read the same ones.
+        let block = block(&means(StageKind::Decode), Terms::DECODE);
         for kind in KINDS {
             let stage = world.stages.iter().position(|stage| stage.kind == kind);
             let Some(stage) = stage else { continue };
@@ -136,46 +144,87 @@ fn fits(world: &World, measured: &Measured) -> Result<Vec<Quality>, ProfileError
             if world.costs.get(id, StageId(stage as u8)).is_none() {
                 continue;
             }
-            let series: Vec<(Mean, &Series)> = measured
-                .series
-                .iter()
-                .filter_map(|(point, series)| match point {
-                    Point::Stage {
-                        engine: on,
-                        kind: of,
-                        size,
-                        context,
-                    } if *on == engine.name && *of == kind => {
-                        let mean = Mean {
-                            size: *size as f64,
-                            context: f64::from(*context),
-                            secs: series.median()?,
-                        };
-                        Some((mean, series))
-                    }
-                    _ => None,
-                })
-                .collect();
-            let means: Vec<Mean> = series.iter().map(|(mean, _)| *mean).collect();
             let terms = match kind {
                 StageKind::Encode => Terms::FIXED,
                 StageKind::Export | StageKind::Import | StageKind::Project => Terms::NO_CONTEXT,
-                _ => Terms::LANGUAGE,
+                StageKind::QueryPrefill => Terms::FORK,
+                StageKind::Decode => Terms::DECODE,
+                _ => Terms::INGEST,
             };
+            let terms = Terms { block, ..terms };
             let missing = || ProfileError::NoSample {
                 engine: engine.name.clone(),
                 stage: world.stages[stage].name.clone(),
             };
+            let mut fit = fit(&means(kind), terms).ok_or_else(missing)?;
+            let series = points(kind);
+            let mean = mean_over_form(&series, &fit).unwrap_or(1.0);
+            fit.form.scale(mean);
             all.push(Quality {
                 engine: engine.name.clone(),
                 kind,
-                fit: fit(&means, terms).ok_or_else(missing)?,
+                cold: cold(measured, &engine.name, kind, &fit),
+                fit,
+                mean,
                 samples: series.iter().map(|(_, series)| series.wall.len()).sum(),
                 cv: spread(series.iter().map(|(_, series)| *series)),
             });
         }
     }
     Ok(all)
+}
+
+/// The points of a stage on an engine, medians, with their samples.
+fn points<'m>(measured: &'m Measured, on: &str, of: StageKind) -> Vec<(Mean, &'m Series)> {
+    let points = measured
+        .series
+        .iter()
+        .filter_map(|(point, series)| match point {
+            Point::Stage {
+                engine,
+                kind,
+                size,
+                context,
+            } if engine == on && *kind == of => {
+                let mean = Mean {
+                    size: *size as f64,
+                    context: f64::from(*context),
+                    secs: series.median()?,
+                };
+                Some((mean, series))
+            }
+            _ => None,
+        });
+    points.collect()
+}
+
+/// Mean over all samples of time ÷ time by the form; `None` of nothing.
+fn mean_over_form(series: &[(Mean, &Series)], fit: &Fit) -> Option<f64> {
+    let ratios = series.iter().flat_map(|(point, series)| {
+        let form = fit.form.at(point.size, point.context);
+        series.wall.iter().map(move |secs| secs / form)
+    });
+    let (sum, count) = ratios.fold((0.0, 0.0), |(sum, count), ratio| (sum + ratio, count + 1.0));
+    (count > 0.0 && sum > 0.0).then(|| sum / count)
+}
+
+/// Time of the first run of a stage in a process ÷ its time by the form; the mean over processes.
+fn cold(measured: &Measured, on: &str, of: StageKind, fit: &Fit) -> Option<f64> {
+    let mut ratios = Vec::new();
+    for (point, series) in &measured.series {
+        if let Point::Cold {
+            engine,
+            kind,
+            size,
+            context,
+        } = point
+            && (engine.as_str(), *kind) == (on, of)
+        {
+            let warm = fit.form.at(*size as f64, f64::from(*context));
+            ratios.extend(series.wall.iter().map(|secs| secs / warm));
+        }
+    }
+    (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
 }
 
 /// Pooled coefficient of variation of samples about their points' means.
@@ -217,7 +266,35 @@ fn ports(world: &World, measured: &Measured) -> Vec<Option<f64>> {
         .collect()
 }
 
-fn slowdowns(measured: &Measured) -> Vec<Slowdown> {
+/// The part of a stage's slowdown beside another that comes from sharing CPU cores.
+fn cpu_factor(world: &World, pair: [(&str, StageKind); 2]) -> Option<f64> {
+    let beside = |(engine, kind): (&str, StageKind)| {
+        let lane = world
+            .lanes
+            .iter()
+            .position(|lane| world.engines[usize::from(lane.engine.0)].name == engine)?;
+        let stage = world.stages.iter().position(|stage| stage.kind == kind)?;
+        let (lane, stage) = (LaneId(lane as u8), StageId(stage as u8));
+        world.costs.get(world.engine_of(lane), stage)?;
+        let task = Task {
+            stage,
+            ticket: 0,
+            stream: StreamId(0),
+            size: 1,
+            context: 0,
+            version: 0,
+            source: EngineId(0),
+        };
+        Some(Beside { lane, task })
+    };
+    let [victim, aggressor] = pair;
+    let tasks = [beside(victim)?, beside(aggressor)?];
+    sim::soc::corun(world, &tasks)
+        .first()
+        .map(|corun| corun.cpu)
+}
+
+fn slowdowns(world: &World, measured: &Measured) -> Vec<Slowdown> {
     let beside = measured.series.iter().filter_map(|(point, series)| {
         let Point::Pair {
             victim,
@@ -243,6 +320,7 @@ fn slowdowns(measured: &Measured) -> Vec<Slowdown> {
             aggressor: aggressor.clone(),
             beside: *beside,
             factor: series.median()? / alone,
+            cpu: cpu_factor(world, [(victim, *does), (aggressor, *beside)])?,
         })
     });
     beside.collect()
@@ -264,6 +342,19 @@ fn costs_text(world: &World, fits: &[Quality], provenance: &Provenance) -> Strin
     );
     for (index, engine) in world.engines.iter().enumerate() {
         let id = EngineId(index as u8);
+        let computes = |kind| {
+            fits.iter()
+                .any(|fit| fit.engine == engine.name && fit.kind == kind)
+        };
+        if let Some(bytes) = provenance.weights_copy_bytes
+            && computes(StageKind::Ingest)
+        {
+            _ = write!(
+                text,
+                "\n[engines.{}]\nweights_copy_bytes = {{ value = {bytes}, origin = \"own_copy\" }}\n",
+                quoted(&engine.name)
+            );
+        }
         for quality in fits.iter().filter(|fit| fit.engine == engine.name) {
             let key = format!("{}_{}", engine.name, kind_name(quality.kind));
             stage_text(&mut text, world, id, quality, &key);
@@ -293,6 +384,14 @@ fn costs_text(world: &World, fits: &[Quality], provenance: &Provenance) -> Strin
             );
         }
     }
+    if text.contains("origin = \"own_copy\"") {
+        text += "\n[origins.own_copy]\nkind = \"measured\"\nnote = ";
+        text += &quoted(&format!(
+            "{}, {}: size of the model's file; each processor loads a copy of its own",
+            provenance.date, provenance.host
+        ));
+        text.push('\n');
+    }
     if text.contains("origin = \"carried\"") {
         text += "\n[origins.carried]\nkind = \"derived\"\nnote = \"DRAM bytes are as in the profile that was calibrated\"\n";
     }
@@ -301,7 +400,7 @@ fn costs_text(world: &World, fits: &[Quality], provenance: &Provenance) -> Strin
 
 fn stage_text(text: &mut String, world: &World, id: EngineId, quality: &Quality, key: &str) {
     let engine = &world.engines[id.0 as usize].name;
-    let form = quality.fit.form;
+    let form = &quality.fit.form;
     _ = write!(
         text,
         "\n[engines.{}.stages.{}]\norigin = {}\n",
@@ -323,8 +422,25 @@ fn stage_text(text: &mut String, world: &World, id: EngineId, quality: &Quality,
     } else {
         number("per_token_s", form.per_token);
         number("per_token_context_s", form.per_token_context);
+        number("per_context_s", form.per_context);
     }
     number("cv", quality.cv);
+    if form.block > 0.0 && form.per_token_context > 0.0 {
+        _ = writeln!(text, "context_block = {}", form.block);
+    }
+    if !form.table.is_empty() {
+        let (sizes, secs): (Vec<String>, Vec<String>) = form
+            .table
+            .iter()
+            .map(|(size, secs)| (format!("{size:?}"), format!("{secs:e}")))
+            .unzip();
+        _ = writeln!(
+            text,
+            "table = {{ size = [{}], time_s = [{}] }}",
+            sizes.join(", "),
+            secs.join(", ")
+        );
+    }
     let stage = world
         .stages
         .iter()
@@ -364,16 +480,21 @@ fn note(quality: &Quality, provenance: &Provenance) -> String {
         date,
         host,
         versions,
+        ..
     } = provenance;
+    let cold = quality.cold.map_or_else(String::new, |cold| {
+        format!("; the first run in a process took {cold:.2} times as long")
+    });
     let left_out = if quality.fit.left_out.is_empty() {
         "too few points to leave one out".to_owned()
     } else {
         format!("left out {:.1} %", worst(&quality.fit.left_out))
     };
     format!(
-        "{date}, {host}, {versions}: {} samples of {} points, medians; worst error of the form {:.1} %, {left_out}",
+        "{date}, {host}, {versions}: {} samples of {} points, fitted to medians and multiplied by {:.3}, the mean of samples ÷ form; worst error of the form {:.1} %, {left_out}{cold}",
         quality.samples,
         quality.fit.points,
+        quality.mean,
         worst(&quality.fit.residuals)
     )
 }
@@ -381,231 +502,4 @@ fn note(quality: &Quality, provenance: &Provenance) -> String {
 /// A TOML string.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
-}
-
-fn sourced(number: f64, origin: &str) -> Item {
-    let mut table = InlineTable::new();
-    table.insert("value", number.into());
-    table.insert("origin", origin.into());
-    value(table)
-}
-
-fn soc_text(
-    world: &World,
-    soc: &str,
-    fits: &[Quality],
-    ports: &[Option<f64>],
-    slowdowns: &[Slowdown],
-    measured: &Measured,
-    provenance: &Provenance,
-) -> Result<String, ProfileError> {
-    let mut document: DocumentMut = soc
-        .parse()
-        .map_err(|error: toml_edit::TomlError| ProfileError::Soc(error.to_string()))?;
-    let Provenance {
-        date,
-        host,
-        versions,
-    } = provenance;
-    let mut any_port = false;
-    for (engine, port) in world.engines.iter().zip(ports) {
-        let Some(port) = port else { continue };
-        if let Some(Item::Table(table)) = document["engines"].get_mut(&engine.name) {
-            table["port_gbps"] = sourced(*port, "calibrated_ports");
-            any_port = true;
-        }
-    }
-    let mut origin = |key: &str, note: String| {
-        let mut table = Table::new();
-        table["kind"] = value("measured");
-        table["note"] = value(note);
-        document["origins"][key] = Item::Table(table);
-    };
-    if any_port {
-        let together: f64 = measured
-            .series
-            .iter()
-            .filter(|(point, _)| matches!(point, Point::Stream { together: true, .. }))
-            .filter_map(|(_, series)| series.median())
-            .sum();
-        let beside = if together > 0.0 {
-            format!("; all lanes with cores of their own at once {together:.1} GB/s together")
-        } else {
-            String::new()
-        };
-        origin(
-            "calibrated_ports",
-            format!(
-                "{date}, {host}: reading 256 MiB on the lane's cores, median of the best passes{beside}"
-            ),
-        );
-    }
-    let grids = grids(world, fits, ports, slowdowns);
-    if !grids.is_empty() {
-        origin(
-            "calibrated_pairs",
-            format!(
-                "{date}, {host}, {versions}: a stage of one lane, alone and beside another that is kept busy, in turns; medians. What came out below 1 by noise is 1"
-            ),
-        );
-        let mut array = ArrayOfTables::new();
-        for grid in grids {
-            array.push(grid);
-        }
-        if !document.contains_key("contention") {
-            document["contention"] = Item::Table(Table::new());
-        }
-        document["contention"]["pairs"] = Item::ArrayOfTables(array);
-    }
-    drop_unused_origins(&mut document);
-    Ok(document.to_string())
-}
-
-/// Memory intensity of a stage alone, at the middle of what was measured.
-fn intensity(world: &World, quality: &Quality, port: f64) -> f64 {
-    let engine = world
-        .engines
-        .iter()
-        .position(|engine| engine.name == quality.engine);
-    let stage = world
-        .stages
-        .iter()
-        .position(|stage| stage.kind == quality.kind);
-    let costs = engine.zip(stage).and_then(|(engine, stage)| {
-        world
-            .costs
-            .get(EngineId(engine as u8), StageId(stage as u8))
-    });
-    let Some(costs) = costs else { return 0.0 };
-    let middle = |values: &[f64]| {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
-    };
-    let (n, context) = (middle(&quality.fit.sizes), middle(&quality.fit.contexts));
-    let secs = quality.fit.form.at(n, context);
-    (costs.alone.at(n, context).bytes / (port * 1e9) / secs).clamp(0.0, 1.0)
-}
-
-/// Intensity of the victim, of the aggressor, and the slowdown.
-type Knot = (f64, f64, f64);
-
-/// A grid by ordered pair of engines, over the intensities of what was run.
-fn grids(
-    world: &World,
-    fits: &[Quality],
-    ports: &[Option<f64>],
-    slowdowns: &[Slowdown],
-) -> Vec<Table> {
-    let mu = |name: &str, kind: StageKind| {
-        let engine = world
-            .engines
-            .iter()
-            .position(|engine| engine.name == name)?;
-        let quality = fits
-            .iter()
-            .find(|quality| quality.engine == name && quality.kind == kind)?;
-        let port = ports[engine].unwrap_or(world.engines[engine].port_bytes_per_s / 1e9);
-        Some(intensity(world, quality, port))
-    };
-    let mut pairs: BTreeMap<(&str, &str), Vec<Knot>> = BTreeMap::new();
-    for slowdown in slowdowns {
-        let (victim, aggressor) = (slowdown.victim.as_str(), slowdown.aggressor.as_str());
-        if let (Some(a), Some(b)) = (mu(victim, slowdown.does), mu(aggressor, slowdown.beside)) {
-            let knots = pairs.entry((victim, aggressor)).or_default();
-            knots.push((a, b, slowdown.factor));
-        }
-    }
-    let mut tables = Vec::new();
-    for ((victim, aggressor), knots) in pairs {
-        let axis = |pick: fn(&Knot) -> f64| {
-            let mut values: Vec<f64> = knots.iter().map(pick).collect();
-            values.sort_by(f64::total_cmp);
-            values.dedup();
-            values
-        };
-        // A grid has two knots at least: what was measured at one intensity is said to hold 10 % around it.
-        let around = |mut values: Vec<f64>| {
-            if let [only] = values[..] {
-                values = if only > 0.0 {
-                    vec![0.9 * only, (1.1 * only).min(1.0)]
-                } else {
-                    vec![0.0, 0.1]
-                };
-            }
-            values
-        };
-        let (rows, columns) = (axis(|knot| knot.0), axis(|knot| knot.1));
-        // Stages of one intensity share a knot: the mean of what they came to.
-        let at = |row: f64, column: f64| {
-            let same = knots
-                .iter()
-                .filter(|knot| knot.0 == row && knot.1 == column);
-            let (sum, count) =
-                same.fold((0.0, 0.0), |(sum, count), knot| (sum + knot.2, count + 1.0));
-            (count > 0.0).then(|| (sum / count).max(1.0))
-        };
-        let grid: Option<Vec<Vec<f64>>> = rows
-            .iter()
-            .map(|&row| columns.iter().map(|&column| at(row, column)).collect())
-            .collect();
-        let Some(grid) = grid else { continue };
-        let mut table = Table::new();
-        table["origin"] = value("calibrated_pairs");
-        table["victim"] = value(victim);
-        table["aggressor"] = value(aggressor);
-        let (one_row, one_column) = (rows.len() == 1, columns.len() == 1);
-        let mut grid = grid;
-        if one_column {
-            for row in &mut grid {
-                row.push(row[0]);
-            }
-        }
-        if one_row {
-            grid.push(grid[0].clone());
-        }
-        let (rows, columns) = (around(rows), around(columns));
-        table["victim_mu"] = value(rows.into_iter().collect::<Value>());
-        table["aggressor_mu"] = value(columns.into_iter().collect::<Value>());
-        let grid: Value = grid
-            .into_iter()
-            .map(|row| row.into_iter().collect::<Value>())
-            .collect();
-        table["slowdown"] = value(grid);
-        tables.push(table);
-    }
-    tables
-}
-
-/// An origin that nothing uses any more would be a fault.
-fn drop_unused_origins(document: &mut DocumentMut) {
-    let Some(Item::Table(origins)) = document.get("origins") else {
-        return;
-    };
-    let keys: Vec<String> = origins.iter().map(|(key, _)| key.to_owned()).collect();
-    for key in keys {
-        let used = document
-            .iter()
-            .filter(|(name, _)| *name != "origins")
-            .any(|(_, item)| names_origin(item, &key))
-            || document.get("origin").and_then(Item::as_str) == Some(key.as_str());
-        if !used && let Some(Item::Table(origins)) = document.get_mut("origins") {
-            origins.remove(&key);
-        }
-    }
-}
-
-fn names_origin(item: &Item, key: &str) -> bool {
-    match item {
-        Item::Table(table) => table.iter().any(|(name, item)| {
-            name == "origin" && item.as_str() == Some(key) || names_origin(item, key)
-        }),
-        Item::ArrayOfTables(tables) => tables.iter().flat_map(Table::iter).any(|(name, item)| {
-            name == "origin" && item.as_str() == Some(key) || names_origin(item, key)
-        }),
-        Item::Value(Value::InlineTable(table)) => {
-            table.get("origin").and_then(Value::as_str) == Some(key)
-        }
-        _ => false,
-    }
 }

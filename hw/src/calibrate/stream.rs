@@ -1,4 +1,5 @@
-//! How fast a lane's cores read memory: a bound on what its engine draws.
+//! How fast a lane's cores read memory, a bound on what its engine draws; and how fast they count, which
+//! tells whether their clock stays.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -27,4 +28,19 @@ pub fn read_gbps() -> f64 {
         best = best.max(gigabytes / start.elapsed().as_secs_f64());
     }
     best
+}
+
+/// Turns of the loop.
+const TURNS: u64 = 1 << 25;
+
+/// Turns of a fixed loop of dependent additions and multiplications on the calling thread, 10⁹ a second. It
+/// touches no memory: a fall between two calls is the clock's, or another's who had the core.
+pub fn turns_per_ns() -> f64 {
+    let start = Instant::now();
+    let mut value = black_box(1_u64);
+    for turn in 0..TURNS {
+        value = value.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(turn);
+    }
+    black_box(value);
+    TURNS as f64 / start.elapsed().as_nanos() as f64
 }

@@ -161,6 +161,10 @@ fn assemble(
 ) -> World {
     let scenario = &parts.scenario.raw;
     let Checked { soc, stages, .. } = checked;
+    let pins_shared = soc.lanes.iter().enumerate().any(|(index, lane)| {
+        let others = soc.lanes[..index].iter().flat_map(|other| &other.pin_cores);
+        others.into_iter().any(|pin| lane.pin_cores.contains(pin))
+    });
     let mut world = World {
         title: scenario.title.clone(),
         notes: scenario.notes.clone(),
@@ -185,6 +189,7 @@ fn assemble(
         cpu: CpuPlan {
             cores: parts.soc.raw.cpu.cores.value,
             background_cores: scenario.background.cpu_cores,
+            pins_shared,
         },
         modes: scenario.modes.clone(),
         keep: scenario.context.keep,

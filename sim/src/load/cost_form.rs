@@ -35,6 +35,8 @@ impl Reader<'_, '_> {
         let everywhere = (0.0, f64::INFINITY);
         Cost {
             time,
+            context_block: raw.context_block.map_or(0.0, f64::from),
+            secs_per_context: value(&raw.per_context_s),
             bytes_fixed: value(&raw.bytes),
             bytes_per_token: value(&raw.bytes_per_token),
             bytes_per_token_context: value(&raw.bytes_per_token_context),
@@ -103,7 +105,8 @@ impl Reader<'_, '_> {
         }
         let (fixed, per_token, per_token_context) =
             (value(fixed), value(per_token), value(per_token_context));
-        if fixed + per_token + per_token_context <= 0.0 {
+        let once = value(&raw.per_context_s);
+        if fixed + per_token + per_token_context + once <= 0.0 {
             self.faults.push(
                 place
                     .key_fault(
@@ -130,6 +133,8 @@ impl Reader<'_, '_> {
             let why = "a stage of this kind has no context";
             no_effect.extend([
                 ("per_token_context_s", why),
+                ("per_context_s", why),
+                ("context_block", why),
                 ("bytes_per_token_context", why),
                 ("measured_context", why),
             ]);
@@ -183,20 +188,29 @@ impl Reader<'_, '_> {
         has_tokens: bool,
     ) {
         let sized = has_context(kind) || kind == StageKind::Project;
+        let no_context = has_context(kind) && raw.measured_context.is_none();
+        let no_tokens = sized && !has_tokens;
         let missing = [
-            ("measured_tokens", &raw.per_token_s, sized && !has_tokens),
+            (
+                "measured_tokens",
+                "per_token_s",
+                &raw.per_token_s,
+                no_tokens,
+            ),
             (
                 "measured_context",
+                "per_token_context_s",
                 &raw.per_token_context_s,
-                has_context(kind) && raw.measured_context.is_none(),
+                no_context,
+            ),
+            (
+                "measured_context",
+                "per_context_s",
+                &raw.per_context_s,
+                no_context,
             ),
         ];
-        for (range, rate, lacks) in missing {
-            let key = if range == "measured_tokens" {
-                "per_token_s"
-            } else {
-                "per_token_context_s"
-            };
+        for (range, key, rate, lacks) in missing {
             if !lacks || rate.as_ref().is_none_or(|rate| rate.value == 0.0) {
                 continue;
             }

@@ -4,6 +4,7 @@
 //! the running set the work left of every stage whose rate changes is advanced at the old rate and
 //! its end computed at the new. All events of one instant are applied before rates are recomputed.
 
+mod cpu;
 mod heat;
 mod played;
 mod rates;
@@ -53,6 +54,48 @@ pub struct Progress {
     pub alone: Duration,
     /// Its time now ÷ its time alone: what runs beside it, and CPU cores in short supply.
     pub slowdown: f64,
+}
+
+/// A task among those that run at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Beside {
+    /// Its lane; each lane runs one.
+    pub lane: LaneId,
+    /// The task. A decode's size is what it generates.
+    pub task: Task,
+}
+
+/// What is predicted of a task among others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Corun {
+    /// Its time alone, without spread, s.
+    pub alone_s: f64,
+    /// Its time beside the others ÷ alone.
+    pub slowdown: f64,
+    /// The part of the slowdown that comes from sharing CPU cores.
+    pub cpu: f64,
+}
+
+/// What these tasks come to while all of them run: at most [`LANES_MAX`].
+pub fn corun(world: &World, tasks: &[Beside]) -> Vec<Corun> {
+    let mut costs = Costs::new();
+    let played: Vec<Played> = tasks
+        .iter()
+        .map(|Beside { lane, task }| {
+            let kind = world.stages[task.stage.0 as usize].kind;
+            *costs.of(world, *lane, task, kind, task.size)
+        })
+        .collect();
+    let together = Together::<LANES_MAX>::of(world, played.iter());
+    let shared = rates::cpu_factors::<LANES_MAX>(world, played.iter());
+    let both = together.slowdown.iter().zip(shared);
+    let all = played.iter().zip(both);
+    all.map(|(played, (&slowdown, cpu))| Corun {
+        alone_s: played.secs,
+        slowdown,
+        cpu,
+    })
+    .collect()
 }
 
 /// The simulated SoC.

@@ -26,6 +26,7 @@ pub(super) struct Played {
     pub(super) load: Load,
     pub(super) corun_load: Load,
     pub(super) corun_ratio: f64,
+    pub(super) lane: LaneId,
     /// CPU cores that it keeps busy, its lane's own included.
     pub(super) cores: f64,
     /// Share of its time that suffers when the CPU is oversubscribed.
@@ -122,6 +123,7 @@ impl Played {
         load: Load::NONE,
         corun_load: Load::NONE,
         corun_ratio: 1.0,
+        lane: LaneId(0),
         cores: 0.0,
         cpu_share: 0.0,
         watts: 0.0,
@@ -191,6 +193,7 @@ impl Played {
             load,
             corun_load,
             corun_ratio,
+            lane,
             cores: world.lanes[lane.0 as usize].cores + costs.host_cores,
             cpu_share: if on_cpu { 1.0 } else { costs.host_share },
             watts: watts(world, engine, costs),

@@ -1,5 +1,6 @@
 //! How much slower tasks run beside each other.
 
+use super::cpu::{self, Wants};
 use super::played::Played;
 use crate::contention::Load;
 use crate::world::{LANES_MAX, World};
@@ -54,25 +55,32 @@ impl<const N: usize> Together<N> {
                 together.outside |= u16::from(!inside) << at;
             }
         }
-        let cpu = &world.cpu;
-        let busy = tasks
-            .clone()
-            .fold(cpu.background_cores, |sum, played| sum + played.cores);
-        let oversubscribed = if busy > cpu.cores {
-            busy / cpu.cores
-        } else {
-            1.0
-        };
-        for ((slowdown, beside), played) in together.slowdown.iter_mut().zip(beside).zip(tasks) {
-            if oversubscribed > 1.0 {
-                *slowdown *= 1.0 + played.cpu_share * (oversubscribed - 1.0);
-            }
-            if beside {
+        let shared = cpu_factors::<N>(world, tasks.clone());
+        for (at, (slowdown, played)) in together.slowdown.iter_mut().zip(tasks).enumerate() {
+            *slowdown *= shared[at];
+            if beside[at] {
                 *slowdown *= played.corun_ratio;
             }
         }
         together
     }
+}
+
+/// How much slower each task is because of the CPU cores that it shares; at most `N` tasks.
+pub(super) fn cpu_factors<'a, const N: usize>(
+    world: &World,
+    tasks: impl Iterator<Item = &'a Played> + Clone,
+) -> [f64; N] {
+    let mut factors = [1.0; N];
+    let wants = tasks.clone().map(|played| Wants {
+        lane: played.lane,
+        cores: played.cores,
+    });
+    cpu::slowdowns(world, wants, &mut factors);
+    for (factor, played) in factors.iter_mut().zip(tasks) {
+        *factor = 1.0 + played.cpu_share * (*factor - 1.0);
+    }
+    factors
 }
 
 /// Rates of tasks on few lanes, remembered exactly by the ids of their costs.

@@ -53,7 +53,8 @@ pub struct EngineCosts {
 /// Time for size `n` (tokens; megapixels for an encode, bytes for a transfer, 1 for a custom stage)
 /// on a context of `ctx` tokens:
 /// `fixed_s + per_token_s·n + per_token_context_s·(n·ctx + n(n−1)/2)`, or the interpolated table,
-/// or for transfers `fixed_s + bytes/gbps`. DRAM bytes are
+/// or for transfers `fixed_s + bytes/gbps`; and `per_context_s·ctx` beside either of the first two. DRAM
+/// bytes are
 /// `bytes + bytes_per_token·n + bytes_per_token_context·(n·ctx + n(n−1)/2)`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -69,6 +70,14 @@ pub struct StageCost {
     /// Time per token and token of context before it, s.
     #[schemars(extend("maximum" = SECONDS_MAX))]
     pub per_token_context_s: Option<Quantity>,
+    /// Time per token of context before it, whatever the size, s: of what is done once over the whole
+    /// context, such as the copy that a query works on.
+    #[schemars(extend("maximum" = SECONDS_MAX))]
+    pub per_context_s: Option<Quantity>,
+    /// Tokens of a block, where the context is read in whole blocks (llama.cpp without flash attention: 256);
+    /// absent: token by token.
+    #[schemars(range(min = 1))]
+    pub context_block: Option<u32>,
     /// Measured times by size, interpolated linearly in time.
     pub table: Option<TimeTable>,
     /// Transfer rate of `import` and `export`, GB/s.

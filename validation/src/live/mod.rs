@@ -1,17 +1,20 @@
 //! Live runs against simulated ones: the error of each prediction, and where it comes from.
 //!
 //! A live run and a simulated one of the same replication meet the same arrivals and lengths, so they are
-//! compared in pairs. A metric's measured value is its mean over live replications, its prediction the mean
-//! over the simulated ones; the interval of the error is that of the paired differences. How much the live
-//! runs scatter among themselves is given beside it: an error within that is not the model's.
+//! compared in pairs. A metric's measured value is its mean over live runs, its prediction the mean over the
+//! simulated ones; the interval of the error is that of the paired differences. A replication may be played
+//! several times: how much those scatter, which no model explains, is given beside the error as its noise.
+//! [`steps`] tells where an error comes from.
 
+mod cause;
 mod stages;
 pub mod text;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sim::metrics::Summary;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+pub use cause::{Causes, Steps, predict, steps};
 pub use stages::{StageRow, StageTimes};
 
 /// A live run and a simulated one of one replication.
@@ -19,6 +22,8 @@ pub use stages::{StageRow, StageTimes};
 pub struct Pair {
     /// Policy, as people write it.
     pub policy: String,
+    /// The replication; several pairs of one are repeats.
+    pub run: u32,
     /// Metrics of the live run.
     pub live: Summary,
     /// Metrics of the simulated run.
@@ -26,7 +31,7 @@ pub struct Pair {
 }
 
 /// A metric that predictions are held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Answers per second.
@@ -60,13 +65,13 @@ impl Metric {
 }
 
 /// One metric under one policy.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Policy.
     pub policy: String,
     /// Metric.
     pub metric: Metric,
-    /// Replications.
+    /// Live runs, repeats included.
     pub runs: usize,
     /// Mean of the live runs.
     pub measured: f64,
@@ -76,13 +81,18 @@ pub struct Row {
     pub error: f64,
     /// Half the 95 % interval of the error; absent for one run.
     pub error_half_width: Option<f64>,
-    /// Coefficient of variation of the paired ratio measured ÷ predicted: what live runs scatter beyond what
-    /// the replications' workloads explain; absent for one run.
-    pub scatter: Option<f64>,
+    /// Standard deviation of repeats of one replication about their mean, pooled, ÷ measured; absent without
+    /// repeats.
+    pub repeat_cv: Option<f64>,
+    /// Half the 95 % interval of the measured mean that this scatter alone leaves, ÷ measured: an error
+    /// within it is not the model's.
+    pub noise: Option<f64>,
+    /// Where the error comes from, as far as was asked.
+    pub causes: Option<Causes>,
 }
 
 /// How far predictions may be off.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// Greatest median of the absolute errors.
     pub median: f64,
@@ -101,7 +111,7 @@ impl Default for Bound {
 }
 
 /// The comparison.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// By policy, in the order of their first pair, then metric.
     pub rows: Vec<Row>,
@@ -113,6 +123,81 @@ pub struct Comparison {
     pub bound: Bound,
     /// Whether both are within the bound, and there is anything to judge.
     pub holds: bool,
+}
+
+/// A sample that no fit used, with what the profile predicts of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What it is of.
+    pub what: String,
+    /// As measured.
+    pub measured: f64,
+    /// As predicted.
+    pub predicted: f64,
+}
+
+/// What a live run leaves beside its trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Played {
+    /// How late the driver handled arrivals, s, on average.
+    pub arrivals_late_s: f64,
+    /// How late it handled ends of tasks.
+    pub ends_late_s: f64,
+    /// Answers.
+    pub answers: usize,
+    /// Those that were held against the serial reference.
+    pub checked: usize,
+    /// Those of them that differ from it.
+    pub differ: usize,
+}
+
+/// The result of a validation, as a file keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// Always [`Document::KIND`].
+    pub kind: String,
+    /// Always [`Document::VERSION`].
+    pub version: u32,
+    /// The scenario's file, as it was named.
+    pub scenario: String,
+    /// When, as people write it.
+    pub date: String,
+    /// On what machine.
+    pub host: String,
+    /// Versions of what computed.
+    pub engines: String,
+    /// The comparison.
+    pub comparison: Comparison,
+    /// Stage times of all live runs.
+    pub live_stages: Vec<StageRow>,
+    /// Those of their predictions.
+    pub simulated_stages: Vec<StageRow>,
+    /// Samples that no fit used; none where a profile was given.
+    pub checks: Vec<Check>,
+    /// The live runs.
+    pub runs: Vec<Played>,
+}
+
+impl Document {
+    /// What the file says it is.
+    pub const KIND: &str = "crossinfer live validation";
+    /// Version of the form.
+    pub const VERSION: u32 = 2;
+
+    /// Reads a file; the error says what is wrong.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let document: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if document.kind == Self::KIND && document.version == Self::VERSION {
+            return Ok(document);
+        }
+        Err(format!(
+            "it is `{}` of version {}, expected `{}` of version {}",
+            document.kind,
+            document.version,
+            Self::KIND,
+            Self::VERSION
+        ))
+    }
 }
 
 /// Compares pairs, in any order. Runs of a policy in which a metric does not exist are left out of its row,
@@ -151,26 +236,28 @@ pub fn compare(pairs: &[Pair], bound: Bound) -> Comparison {
 }
 
 fn row(pairs: &[Pair], policy: &str, metric: Metric) -> Option<Row> {
-    let values: Vec<(f64, f64)> = pairs
+    let values: Vec<(u32, f64, f64)> = pairs
         .iter()
         .filter(|pair| pair.policy == policy)
-        .filter_map(|pair| Some((metric.of(&pair.live)?, metric.of(&pair.simulated)?)))
+        .filter_map(|pair| {
+            Some((
+                pair.run,
+                metric.of(&pair.live)?,
+                metric.of(&pair.simulated)?,
+            ))
+        })
         .collect();
     let count = values.len() as f64;
-    let measured = values.iter().map(|(live, _)| live).sum::<f64>() / count;
-    let predicted = values.iter().map(|(_, simulated)| simulated).sum::<f64>() / count;
+    let measured = values.iter().map(|(_, live, _)| live).sum::<f64>() / count;
+    let predicted = values.iter().map(|(.., simulated)| simulated).sum::<f64>() / count;
     if values.is_empty() || measured <= 0.0 {
         return None;
     }
     let differences = values
         .iter()
-        .map(|(live, simulated)| (simulated - live) / measured);
-    let ratios = values
-        .iter()
-        .filter(|(_, simulated)| *simulated > 0.0)
-        .map(|(live, simulated)| live / simulated);
+        .map(|(_, live, simulated)| (simulated - live) / measured);
+    let repeats = repeats(&values);
     let t = quantile(values.len());
-    let deviation_of = deviation(differences);
     Some(Row {
         policy: policy.to_owned(),
         metric,
@@ -178,11 +265,31 @@ fn row(pairs: &[Pair], policy: &str, metric: Metric) -> Option<Row> {
         measured,
         predicted,
         error: (predicted - measured) / measured,
-        error_half_width: deviation_of
+        error_half_width: deviation(differences)
             .zip(t)
             .map(|((_, deviation), t)| t * deviation / count.sqrt()),
-        scatter: deviation(ratios).map(|(mean, deviation)| deviation / mean),
+        repeat_cv: repeats.map(|(deviation, _)| deviation / measured),
+        noise: repeats.and_then(|(deviation, freedom)| {
+            Some(quantile(freedom + 1)? * deviation / count.sqrt() / measured)
+        }),
+        causes: None,
     })
+}
+
+/// Pooled standard deviation of repeats of one replication, and its degrees of freedom.
+fn repeats(values: &[(u32, f64, f64)]) -> Option<(f64, usize)> {
+    let mut runs: Vec<u32> = values.iter().map(|(run, ..)| *run).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    let (mut square, mut freedom) = (0.0, 0);
+    for run in runs {
+        let of = values.iter().filter(|(other, ..)| *other == run);
+        let live: Vec<f64> = of.map(|(_, live, _)| *live).collect();
+        let mean = live.iter().sum::<f64>() / live.len() as f64;
+        square += live.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        freedom += live.len() - 1;
+    }
+    (freedom > 0).then(|| ((square / freedom as f64).sqrt(), freedom))
 }
 
 /// Mean and standard deviation; `None` of fewer than two.
@@ -209,7 +316,7 @@ mod tests {
 
     use super::*;
 
-    fn pair(policy: &str, live: [f64; 3], simulated: [f64; 3]) -> Pair {
+    fn pair(policy: &str, run: u32, live: [f64; 3], simulated: [f64; 3]) -> Pair {
         let summary = |[throughput_rps, ttft, completion]: [f64; 3]| {
             let latency = |mean| Latency {
                 count: 1,
@@ -225,6 +332,7 @@ mod tests {
         };
         Pair {
             policy: policy.to_owned(),
+            run,
             live: summary(live),
             simulated: summary(simulated),
         }
@@ -233,9 +341,9 @@ mod tests {
     #[test]
     fn errors_are_relative_to_what_was_measured() {
         let pairs = [
-            pair("a", [1.0, 2.0, 4.0], [1.1, 2.0, 3.0]),
-            pair("b", [1.0, 2.0, 4.0], [1.0, 2.0, 4.0]),
-            pair("a", [3.0, 2.0, 4.0], [3.1, 2.0, 5.0]),
+            pair("a", 0, [1.0, 2.0, 4.0], [1.1, 2.0, 3.0]),
+            pair("b", 0, [1.0, 2.0, 4.0], [1.0, 2.0, 4.0]),
+            pair("a", 1, [3.0, 2.0, 4.0], [3.1, 2.0, 5.0]),
         ];
         let comparison = compare(&pairs, Bound::default());
         assert_eq!(comparison.rows.len(), 6);
@@ -258,6 +366,28 @@ mod tests {
             worst: 0.04,
         };
         assert!(!compare(&pairs, strict).holds);
+    }
+
+    #[test]
+    fn noise_is_what_repeats_of_one_replication_scatter() {
+        // Replications differ by 10, repeats by 0.2: a standard deviation of √(4 · 0.1² ÷ 2).
+        let pairs = [
+            pair("a", 0, [9.9, 1.0, 1.0], [10.0, 1.0, 1.0]),
+            pair("a", 1, [20.1, 1.0, 1.0], [20.0, 1.0, 1.0]),
+            pair("a", 0, [10.1, 1.0, 1.0], [10.0, 1.0, 1.0]),
+            pair("a", 1, [19.9, 1.0, 1.0], [20.0, 1.0, 1.0]),
+        ];
+        let comparison = compare(&pairs, Bound::default());
+        let row = &comparison.rows[0];
+        let cv = 0.02_f64.sqrt() / 15.0;
+        assert!((row.repeat_cv.unwrap_or(0.0) - cv).abs() < 1e-12, "{row:?}");
+        // t of two degrees of freedom is 4.303.
+        let half = 4.3027 * cv / 2.0;
+        assert!(
+            (row.noise.unwrap_or(0.0) / half - 1.0).abs() < 1e-3,
+            "{row:?}"
+        );
+        assert_eq!(compare(&pairs[..2], Bound::default()).rows[0].noise, None);
     }
 
     #[test]

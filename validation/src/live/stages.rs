@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sim::dispatch::{Effect, Input, Task};
 use sim::drive::Sink;
 use sim::spec::model::StageKind;
@@ -10,7 +10,7 @@ use sim::time::Instant;
 use sim::world::{EngineId, World};
 
 /// Times of one kind of stage on one engine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageRow {
     /// Engine.
     pub engine: String,
@@ -18,6 +18,10 @@ pub struct StageRow {
     pub stage: String,
     /// Tasks during which no other lane worked.
     pub solo: u64,
+    /// Their time, s.
+    pub solo_s: f64,
+    /// Their time by the cost table, s.
+    pub solo_alone_s: f64,
     /// Their time ÷ the cost table's: 1 where the table is right.
     pub solo_ratio: Option<f64>,
     /// Tasks during which another lane worked for some of the time.
@@ -66,6 +70,8 @@ impl<'w> StageTimes<'w> {
                 engine: self.world.engines[usize::from(engine)].name.clone(),
                 stage: self.world.stages[usize::from(stage)].name.clone(),
                 solo: solo.count,
+                solo_s: solo.secs,
+                solo_alone_s: solo.alone,
                 solo_ratio: solo.ratio(),
                 shared: shared.count,
                 shared_ratio: shared.ratio(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Comparison, StageRow};
+use super::{Check, Comparison, Row, StageRow};
 
 /// How well a stage's form fits.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,25 +21,48 @@ pub struct QualityRow {
     pub worst: f64,
     /// Worst relative error of a point that was left out of the fit.
     pub left_out: Option<f64>,
+    /// Time of the first run in a process ÷ the form's.
+    pub cold: Option<f64>,
 }
 
 /// A table of fits.
 pub fn quality(rows: &[QualityRow]) -> String {
     let mut text = format!(
-        "{:10} {:14} {:>6} {:>7} {:>7} {:>9} {:>9}\n",
-        "engine", "stage", "points", "samples", "spread", "fit worst", "left out"
+        "{:10} {:14} {:>6} {:>7} {:>7} {:>9} {:>9} {:>6}\n",
+        "engine", "stage", "points", "samples", "spread", "fit worst", "left out", "first"
     );
     for row in rows {
         let left_out = row.left_out.map_or_else(String::new, percent);
         _ = writeln!(
             text,
-            "{:10} {:14} {:>6} {:>7} {:>7} {:>9} {left_out:>9}",
+            "{:10} {:14} {:>6} {:>7} {:>7} {:>9} {left_out:>9} {:>6}",
             row.engine,
             row.stage,
             row.points,
             row.samples,
             percent(row.cv),
             percent(row.worst),
+            ratio(row.cold),
+        );
+    }
+    text
+}
+
+/// Samples that no fit used, measured beside predicted; empty of none.
+pub fn checks(rows: &[Check]) -> String {
+    let mut text = String::new();
+    if !rows.is_empty() {
+        text = format!(
+            "\nSamples that no fit used:\n{:52} {:>9} {:>9} {:>8}\n",
+            "", "measured", "predicted", "error"
+        );
+    }
+    for row in rows {
+        let error = format!("{:+.1} %", 100.0 * (row.predicted / row.measured - 1.0));
+        _ = writeln!(
+            text,
+            "{:52} {:>9.3} {:>9.3} {error:>8}",
+            row.what, row.measured, row.predicted
         );
     }
     text
@@ -54,17 +77,18 @@ pub fn comparison(
 ) -> String {
     let mut text = format!(
         "{:20} {:18} {:>4} {:>9} {:>9} {:>16} {:>8}\n",
-        "policy", "metric", "runs", "measured", "predicted", "error", "scatter"
+        "policy", "metric", "runs", "measured", "predicted", "error", "noise"
     );
     for row in &comparison.rows {
         let half = row
             .error_half_width
             .map_or_else(String::new, |half| format!(" ± {:.1}", 100.0 * half));
         let error = format!("{:+.1}{half} %", 100.0 * row.error);
-        let scatter = row.scatter.map_or_else(String::new, percent);
+        let noise = row.noise;
+        let noise = noise.map_or_else(String::new, |noise| format!("± {}", percent(noise)));
         _ = writeln!(
             text,
-            "{:20} {:18} {:>4} {:>9.4} {:>9.4} {error:>16} {scatter:>8}",
+            "{:20} {:18} {:>4} {:>9.4} {:>9.4} {error:>16} {noise:>8}",
             row.policy,
             row.metric.label(),
             row.runs,
@@ -85,6 +109,7 @@ pub fn comparison(
             "does not hold"
         }
     );
+    causes(&mut text, &comparison.rows);
     _ = writeln!(
         text,
         "\nTime of stages ÷ their cost alone. Live and alone: 1 where the cost is right; beside others: the slowdown.\n{:10} {:14} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9}",
@@ -113,6 +138,33 @@ pub fn comparison(
         1e3 * late_s
     );
     text
+}
+
+fn causes(text: &mut String, rows: &[Row]) {
+    if rows.iter().all(|row| row.causes.is_none()) {
+        return;
+    }
+    _ = writeln!(
+        text,
+        "\nWhere errors come from, % of what was measured; they add up to the error. The rest is noise, and what the model lacks.\n{:20} {:18} {:>7} {:>10} {:>8} {:>10} {:>6} {:>6}",
+        "policy", "metric", "error", "stage cost", "transfer", "contention", "delay", "rest"
+    );
+    for row in rows {
+        let Some(causes) = row.causes else { continue };
+        let part = |value: f64| format!("{:+.1}", 100.0 * value);
+        _ = writeln!(
+            text,
+            "{:20} {:18} {:>7} {:>10} {:>8} {:>10} {:>6} {:>6}",
+            row.policy,
+            row.metric.label(),
+            part(row.error),
+            part(causes.stage_cost),
+            part(causes.transfer),
+            part(causes.contention),
+            part(causes.delay),
+            part(causes.rest),
+        );
+    }
 }
 
 fn percent(value: f64) -> String {

@@ -3,6 +3,7 @@
 //! Every file says which line to break to see its tests fail.
 
 mod cases;
+mod causes;
 mod failures;
 mod heat;
 mod memory;

@@ -159,6 +159,66 @@ fn an_oversubscribed_cpu_slows_its_lanes_and_the_hosts_of_others() {
 }
 
 #[test]
+fn lanes_that_are_pinned_to_one_core_halve_it_and_others_do_not() {
+    // Two seconds of `b` at half its speed; half of the ten of `a` are done by then at the earliest.
+    let pinned = |a: u32, b: u32| {
+        let lane = |name: &str, pin: u32| {
+            (
+                format!("[lanes.{name}]\nengine = '{name}'"),
+                format!("[lanes.{name}]\nengine = '{name}'\ncores = 1\npin_cores = [{pin}]"),
+            )
+        };
+        let ((a, a_pinned), (b, b_pinned)) = (lane("a", a), lane("b", b));
+        long_and_short()
+            .soc("kind = 'gpu'", "kind = 'cpu'")
+            .soc("kind = 'npu'", "kind = 'cpu'")
+            .soc(&a, &a_pinned)
+            .soc(&b, &b_pinned)
+            .stream_with("y", &[], &[0], 2, 1)
+    };
+    let timeline = |b: &str, a: &str| {
+        format!(
+            "0 bind x/q0 v0
+             0 bind y/q0 v0
+             0-{b} b prefill y/2@0
+             {b} answer y/q0 v0 Reuse first {b}
+             0-{a} a prefill x/2@0
+             {a} answer x/q0 v0 Reuse first {a}"
+        )
+    };
+    pinned(0, 1).runs_as(&timeline("2000", "10000"));
+    pinned(1, 1).runs_as(&timeline("4000", "12000"));
+}
+
+#[test]
+fn other_software_prefers_cores_that_nobody_is_pinned_to() {
+    // Of four cores one is pinned to twice: up to three cores' worth of other software finds room elsewhere.
+    let beside = |cores: u32| {
+        long_and_short()
+            .soc("kind = 'gpu'", "kind = 'cpu'")
+            .soc("kind = 'npu'", "kind = 'cpu'")
+            .soc(
+                "[lanes.a]\nengine = 'a'",
+                "[lanes.a]\nengine = 'a'\ncores = 1\npin_cores = [0]",
+            )
+            .soc(
+                "[lanes.b]\nengine = 'b'",
+                "[lanes.b]\nengine = 'b'\ncores = 1\npin_cores = [0]",
+            )
+            .table(&format!("[background]\ncpu_cores = {cores}"))
+            .stream_with("y", &[], &[0], 2, 1)
+    };
+    let halved = "0 bind x/q0 v0
+             0 bind y/q0 v0
+             0-4000 b prefill y/2@0
+             4000 answer y/q0 v0 Reuse first 4000
+             0-12000 a prefill x/2@0
+             12000 answer x/q0 v0 Reuse first 12000";
+    beside(2).runs_as(halved);
+    beside(3).runs_as(halved);
+}
+
+#[test]
 fn a_lane_that_loses_cores_beside_others_takes_its_costs_beside_others() {
     // From 2 to 4 ms the decode goes at half its speed: 1 ms of 20 is done, and 19 are left.
     toy()

@@ -1,0 +1,244 @@
+//! Live runs: played, or read back from the folder in which an interrupted validation left them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hw::live::{Live, Mismatch, Reference};
+use hw::rig::{Options, Outcome, Rig};
+use sim::check::Check;
+use sim::dispatch::{Dispatcher, Effects};
+use sim::drive::{Sink, drive};
+use sim::metrics::{Metrics, Summary};
+use sim::time::Instant;
+use sim::trace::{self, Header, Record, Recorder, Writer, replay};
+use sim::world::{LaneId, STAGES_MAX, World};
+use validation::live::{Played, StageTimes};
+
+use super::Setup;
+use super::engines::{again, engine, live, start};
+use crate::failure::{Failure, say};
+use crate::options::read;
+
+/// A live run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Play {
+    pub(super) run: u32,
+    pub(super) repeat: u32,
+}
+
+/// Where runs are kept.
+#[derive(Debug)]
+pub(super) struct Plays {
+    folder: Option<PathBuf>,
+    /// Engines of the last run: models are loaded once.
+    loaded: Option<Live>,
+}
+
+impl Plays {
+    /// A folder for runs of this kind alone: `head` says what kind.
+    pub(super) fn open(out: Option<&Path>, head: &str) -> Result<Self, Failure> {
+        let Some(out) = out else {
+            return Ok(Self {
+                folder: None,
+                loaded: None,
+            });
+        };
+        let folder = out.join("live");
+        fs::create_dir_all(&folder).map_err(|error| Failure::write(folder.display(), &error))?;
+        let path = folder.join("of.txt");
+        if !path.exists() {
+            fs::write(&path, head).map_err(|error| Failure::write(path.display(), &error))?;
+        } else if read(&path)? != head {
+            return Err(Failure::usage(
+                format!("`{}` holds runs of something else", folder.display()),
+                "delete it, or give another folder",
+            ));
+        }
+        Ok(Self {
+            folder: Some(folder),
+            loaded: None,
+        })
+    }
+
+    /// Plays a world live, unless it was played already.
+    pub(super) fn of(
+        &mut self,
+        world: &World,
+        setup: &Setup,
+        play: Play,
+        stages: &mut StageTimes<'_>,
+    ) -> Result<(Summary, Played), Failure> {
+        let name = format!("{}.{}.{}", world.policy, play.run, play.repeat);
+        let name: String = name
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '.' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        let paths = self.folder.as_ref().map(|folder| {
+            ["trace.jsonl", "json"].map(|ending| folder.join(format!("{name}.{ending}")))
+        });
+        let kept = match &paths {
+            Some([trace, beside]) if trace.exists() && beside.exists() => {
+                Some(kept(world, play, trace, beside)?)
+            }
+            _ => None,
+        };
+        let (records, beside) = match kept {
+            Some(kept) => kept,
+            None => {
+                say(&format!(
+                    "live: replication {}, run {}, {}",
+                    play.run, play.repeat, world.policy
+                ));
+                let live = match &self.loaded {
+                    Some(loaded) => again(loaded, world)?,
+                    None => live(world, setup)?,
+                };
+                let (records, outcome) = run(world, &live, play.run)?;
+                let beside = beside(world, &live, &outcome, play)?;
+                self.loaded = Some(live);
+                if let Some(paths) = &paths {
+                    keep(world, play, &records, &beside, paths)?;
+                }
+                (records, beside)
+            }
+        };
+        let mut metrics = Metrics::new(world);
+        let mut dispatcher = Dispatcher::new(world);
+        // The peak is the scheduler's; the rest is in the trace.
+        if let Some(difference) = replay(&mut dispatcher, &records) {
+            return Err(Failure::internal(format!(
+                "the live trace does not replay: {}",
+                difference.tell(&Header::of(world, play.run))
+            )));
+        }
+        feed(&records, &mut (&mut metrics, stages));
+        let unmeasured = vec![[0; STAGES_MAX]; world.engines.len()];
+        let summary = metrics.summary(dispatcher.peak_kv_bytes(), &unmeasured, None);
+        Ok((summary, beside))
+    }
+}
+
+fn feed(records: &[(Instant, Record)], sink: &mut impl Sink) {
+    for &(at, record) in records {
+        match record {
+            Record::Input(input) => sink.input(at, &input),
+            Record::Effect(effect) => sink.effect(at, &effect),
+        }
+    }
+}
+
+type Records = Vec<(Instant, Record)>;
+
+fn kept(
+    world: &World,
+    play: Play,
+    path: &Path,
+    beside: &Path,
+) -> Result<(Records, Played), Failure> {
+    let wrong = |path: &Path, says: String| {
+        Failure::usage(
+            format!("`{}`: {says}", path.display()),
+            "delete it to play that run again",
+        )
+    };
+    let (header, records) =
+        trace::read(&read(path)?).map_err(|error| wrong(path, error.to_string()))?;
+    if header != Header::of(world, play.run) {
+        return Err(wrong(path, "a trace of something else".into()));
+    }
+    let text = read(beside)?;
+    let beside = serde_json::from_str(&text).map_err(|error| wrong(beside, error.to_string()))?;
+    Ok((records, beside))
+}
+
+fn keep(
+    world: &World,
+    play: Play,
+    records: &Records,
+    beside: &Played,
+    [path, beside_path]: &[PathBuf; 2],
+) -> Result<(), Failure> {
+    let fail = |error: std::io::Error| Failure::write(path.display(), &error);
+    let mut text = Vec::new();
+    let mut writer = Writer::new(&mut text, &Header::of(world, play.run)).map_err(fail)?;
+    feed(records, &mut writer);
+    writer.finish().map_err(fail)?;
+    fs::write(path, text).map_err(fail)?;
+    // Comes last: with it, the run counts.
+    let text = serde_json::to_string_pretty(beside).map_err(Failure::internal)?;
+    fs::write(beside_path, text + "\n")
+        .map_err(|error| Failure::write(beside_path.display(), &error))
+}
+
+/// Runs live, and checks what must hold of every live run.
+fn run(world: &World, live: &Live, run: u32) -> Result<(Records, Outcome), Failure> {
+    let options = Options {
+        run,
+        ..Options::default()
+    };
+    let mut rig = Rig::start(world, live.engines(), &options).map_err(|error| start(&error))?;
+    let mut sink = (Recorder::default(), Check::new(world));
+    let mut dispatcher = Dispatcher::new(world);
+    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink);
+    let outcome = rig.shutdown();
+    for failure in &outcome.failures {
+        let lane = &world.lanes[failure.lane.0 as usize].name;
+        say(&format!("warning: lane {lane} failed: {}", failure.error));
+    }
+    let (recorder, check) = sink;
+    match check.violations().first() {
+        Some(violation) => Err(Failure::internal(violation)),
+        None => Ok((recorder.records, outcome)),
+    }
+}
+
+/// What no trace holds; of a replication's first run also whether its answers are the serial reference's.
+fn beside(world: &World, live: &Live, outcome: &Outcome, play: Play) -> Result<Played, Failure> {
+    let mut beside = Played {
+        arrivals_late_s: outcome.arrivals.mean().as_secs_f64(),
+        ends_late_s: outcome.ends.mean().as_secs_f64(),
+        answers: outcome.answers.len(),
+        ..Played::default()
+    };
+    if play.repeat > 0 {
+        return Ok(beside);
+    }
+    beside.checked = outcome.answers.len();
+    beside.differ = tell(
+        &mut live.reference(),
+        outcome,
+        "warning: against the serial reference",
+    )?;
+    // Engines that compute differently differ here, and legitimately; it is said, never hidden.
+    let mut seen = Vec::new();
+    for answer in &outcome.answers {
+        let engine = world.engine_of(answer.completion.lane);
+        if !seen.contains(&engine) {
+            seen.push(engine);
+        }
+    }
+    if seen.len() > 1 {
+        for id in seen {
+            let lane = world.lanes.iter().position(|lane| lane.engine == id);
+            let lane = LaneId(lane.unwrap_or(0) as u8);
+            let name = format!("all on `{}`", world.engines[id.0 as usize].name);
+            tell(&mut live.reference_on(lane), outcome, &name)?;
+        }
+    }
+    Ok(beside)
+}
+
+/// Holds the answers against a reference, says what differs, and counts it.
+fn tell(reference: &mut Reference, outcome: &Outcome, name: &str) -> Result<usize, Failure> {
+    let differ = reference.check(outcome).map_err(|error| engine(&error))?;
+    if let Some(text) = Mismatch::tell(&differ, outcome.answers.len()) {
+        say(&format!("{name}: {text}"));
+    }
+    Ok(differ.len())
+}

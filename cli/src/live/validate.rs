@@ -1,0 +1,163 @@
+//! `validate live`: files and what is printed. The comparison is `validation`'s.
+
+use std::fs;
+
+use sim::load::Inputs;
+use sim::world::World;
+use validation::live::{
+    Bound, Check, Comparison, Document, Pair, Played, StageTimes, compare, predict, steps, text,
+};
+
+use super::engines::provenance;
+use super::measure::{Calibrated, measured};
+use super::plays::{Play, Plays};
+use crate::failure::{Failure, print};
+use crate::options::{inputs, read, with_policy};
+use crate::validate_live::Arguments;
+
+pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
+    let (library, checks) = library(arguments)?;
+    print(&library.quality)?;
+    print(&text::checks(&checks))?;
+    let inputs = library.inputs(&arguments.scenario)?;
+    let policies = policies(arguments, &inputs);
+    let worlds = policies
+        .iter()
+        .map(|policy| world(&inputs, policy))
+        .collect::<Result<Vec<World>, _>>()?;
+    let Some(first) = worlds.first() else {
+        return Err(Failure::usage("there is no policy to run", "name one"));
+    };
+    let calibrated = |number: &sim::world::Provenance| number.file == library.costs_name();
+    if !first.provenance.iter().any(calibrated) {
+        return Err(Failure::usage(
+            "the scenario names costs of its own, so that calibrated ones have no effect",
+            "remove its `costs` key",
+        ));
+    }
+    let head = head(arguments, &library)?;
+    let mut plays = Plays::open(arguments.out.as_deref(), &head)?;
+    let (mut live_stages, mut simulated_stages) = (StageTimes::new(first), StageTimes::new(first));
+    let (mut pairs, mut played): (Vec<Pair>, Vec<Played>) = (Vec::new(), Vec::new());
+    for repeat in 0..arguments.repeats.get() {
+        for run in 0..arguments.replications.get() {
+            for world in &worlds {
+                let play = Play { run, repeat };
+                let (live, one) = plays.of(world, &arguments.setup, play, &mut live_stages)?;
+                played.push(one);
+                pairs.push(Pair {
+                    policy: world.policy.to_string(),
+                    run,
+                    live,
+                    simulated: predict(world, run, Some(&mut simulated_stages)),
+                });
+            }
+        }
+    }
+    let bound = Bound {
+        median: arguments.median / 100.0,
+        worst: arguments.worst / 100.0,
+    };
+    let mut comparison = compare(&pairs, bound);
+    let late = played.iter().map(|one| one.ends_late_s).sum::<f64>();
+    let late = late / played.len().max(1) as f64;
+    let stages = (live_stages.rows(), simulated_stages.rows());
+    let runs: Vec<u32> = (0..arguments.replications.get()).collect();
+    for policy in &policies {
+        let world = world(&inputs, policy)?;
+        let name = world.policy.to_string();
+        let steps = steps(world, &runs, &stages.0, &stages.1, late);
+        let rows = comparison.rows.iter_mut();
+        for row in rows.filter(|row| row.policy == name) {
+            row.causes = steps.causes(row);
+        }
+    }
+    print(&text::comparison(&comparison, &stages.0, &stages.1, late))?;
+    print(&answers(&played))?;
+    if let Some(out) = &arguments.out {
+        let provenance = provenance(&arguments.setup);
+        let document = Document {
+            kind: Document::KIND.to_owned(),
+            version: Document::VERSION,
+            scenario: arguments.scenario.to_string_lossy().into_owned(),
+            date: provenance.date,
+            host: provenance.host,
+            engines: provenance.versions,
+            comparison: comparison.clone(),
+            live_stages: stages.0,
+            simulated_stages: stages.1,
+            checks,
+            runs: played,
+        };
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
+        let path = out.join("live.json");
+        fs::write(&path, text + "\n").map_err(|error| Failure::write(path.display(), &error))?;
+    }
+    verdict(&comparison)
+}
+
+/// What live runs depend on: the machine, the engines, the scenario and the profile, whose notes say when
+/// it was made.
+fn head(arguments: &Arguments, library: &Calibrated) -> Result<String, Failure> {
+    let scenario = read(&arguments.scenario)?;
+    let texts = library.texts();
+    let profile = texts.iter().flat_map(|text| text.lines());
+    let numbers = profile.filter(|line| !line.starts_with("note = "));
+    let host = provenance(&arguments.setup).host;
+    let setup = format!("{:?}", arguments.setup);
+    let lines = [host.as_str(), &setup, &scenario]
+        .into_iter()
+        .chain(numbers);
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn verdict(comparison: &Comparison) -> Result<(), Failure> {
+    if comparison.holds {
+        Ok(())
+    } else {
+        Err(Failure::No)
+    }
+}
+
+/// The policies that were asked for, or the usual ones.
+fn policies(arguments: &Arguments, inputs: &Inputs) -> Vec<String> {
+    if !arguments.policies.is_empty() {
+        return arguments.policies.clone();
+    }
+    let lanes = inputs.lanes();
+    let mut alone = lanes.iter().map(|lane| format!("single:{lane}"));
+    let alone = alone.find(|policy| inputs.with_policy_text(policy).is_ok());
+    let others = ["naive", "idle_first", "state_aware:w+p+s"].map(String::from);
+    alone.into_iter().chain(others).collect()
+}
+
+/// The world under a policy; predictions are without the spread of stage times.
+fn world(inputs: &Inputs, policy: &str) -> Result<World, Failure> {
+    let mut world = with_policy(inputs, "--policies", policy.trim())?;
+    world.noise = false;
+    Ok(world)
+}
+
+fn library(arguments: &Arguments) -> Result<(Calibrated, Vec<Check>), Failure> {
+    let world = inputs(&arguments.scenario)?
+        .world()
+        .map_err(Failure::Faults)?;
+    if let Some(folder) = &arguments.profile {
+        let library = Calibrated::read(&arguments.scenario, &world, folder)?;
+        return Ok((library, Vec::new()));
+    }
+    let plan = arguments.effort.plan(&world);
+    let out = arguments.out.as_deref();
+    measured(&arguments.scenario, &world, &arguments.setup, plan, out)
+}
+
+fn answers(played: &[Played]) -> String {
+    let sum = |of: fn(&Played) -> usize| played.iter().map(of).sum::<usize>();
+    format!(
+        "{} live runs, every trace replays; {} answers, of {} held against the serial reference {} differ.\n",
+        played.len(),
+        sum(|one| one.answers),
+        sum(|one| one.checked),
+        sum(|one| one.differ)
+    )
+}

@@ -1,0 +1,146 @@
+//! What may have spoilt a measurement: other load, a host that took the cores away, clocks that changed.
+
+use super::point::{Measured, Point};
+
+/// Part of a time beyond which something is said of it.
+const WORTH_SAYING: f64 = 0.03;
+
+/// What the system said when the measurement began.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watch {
+    load: Option<f64>,
+    times: Option<Times>,
+}
+
+/// CPU time of all cores since the system started, in its ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Times {
+    all: u64,
+    stolen: u64,
+}
+
+impl Watch {
+    /// Looks at the system.
+    pub fn start() -> Self {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        Self {
+            load: load(&read("/proc/loadavg")),
+            times: times(&read("/proc/stat")),
+        }
+    }
+}
+
+/// The load average of the last minute; `None` where the system does not tell.
+fn load(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// Of Linux's `/proc/stat`.
+fn times(text: &str) -> Option<Times> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let fields: Option<Vec<u64>> = line.split_whitespace().map(|x| x.parse().ok()).collect();
+    let fields = fields?;
+    Some(Times {
+        // Guests' times, the last two, are within the user's.
+        all: fields.iter().take(8).sum(),
+        stolen: *fields.get(7)?,
+    })
+}
+
+/// What to say of a measurement that began with `watch` and ends now.
+pub fn warnings(measured: &Measured, watch: &Watch) -> Vec<String> {
+    since(measured, watch, &Watch::start())
+}
+
+fn since(measured: &Measured, began: &Watch, ended: &Watch) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let (disturbed, known) = measured.disturbed();
+    if disturbed * 20 > known {
+        warnings.push(format!(
+            "in {disturbed} of {known} samples the lane's thread had to wait for its core: other software is running, and the profile is slower than the machine"
+        ));
+    }
+    if let Some(load) = began.load.filter(|&load| load > 0.5) {
+        warnings.push(format!("the load average was {load} before it began"));
+    }
+    if let Some((before, after)) = began.times.zip(ended.times) {
+        let all = after.all.saturating_sub(before.all).max(1);
+        let stolen = after.stolen.saturating_sub(before.stolen) as f64 / all as f64;
+        if stolen > WORTH_SAYING {
+            warnings.push(format!(
+                "the host gave {:.0} % of the CPU time to other machines",
+                100.0 * stolen
+            ));
+        }
+    }
+    for (point, series) in &measured.series {
+        let Point::Clock { lane } = point else {
+            continue;
+        };
+        let rates = series.wall.iter().copied();
+        let (slowest, fastest) = rates.fold((f64::INFINITY, 0.0_f64), |(low, high), rate| {
+            (low.min(rate), high.max(rate))
+        });
+        if slowest < (1.0 - WORTH_SAYING) * fastest {
+            warnings.push(format!(
+                "the cores of lane `{lane}` counted {:.0} % slower at one time than at another: their clock changed, or somebody else had them",
+                100.0 * (1.0 - slowest / fastest)
+            ));
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::Timed;
+    use super::*;
+
+    const STAT: &str = "cpu  100 0 50 800 10 0 0 40 5 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+
+    fn watch(load: f64, all: u64, stolen: u64) -> Watch {
+        Watch {
+            load: Some(load),
+            times: Some(Times { all, stolen }),
+        }
+    }
+
+    #[test]
+    fn the_system_is_read() {
+        let found = times(STAT).expect("it is one");
+        assert_eq!((found.all, found.stolen), (1000, 40));
+        assert_eq!(times("intr 5"), None);
+        assert_eq!(load("0.52 0.58 0.59 1/467 2903"), Some(0.52));
+        assert_eq!(load(""), None);
+    }
+
+    #[test]
+    fn what_disturbs_is_said_and_what_does_not_is_not() {
+        let mut measured = Measured::default();
+        let mut add = |rate| {
+            let point = Point::Clock { lane: "cpu".into() };
+            let timed = Timed {
+                wall_s: rate,
+                cpu_s: None,
+            };
+            measured.add(point, timed);
+        };
+        add(1.0);
+        add(0.99);
+        let quiet = (watch(0.1, 1000, 40), watch(2.0, 2000, 45));
+        assert_eq!(since(&measured, &quiet.0, &quiet.1), Vec::<String>::new());
+        let mut slow = measured.clone();
+        let timed = Timed {
+            wall_s: 0.8,
+            cpu_s: None,
+        };
+        slow.add(Point::Clock { lane: "cpu".into() }, timed);
+        let loud = (watch(1.5, 1000, 40), watch(2.0, 2000, 240));
+        let said = since(&slow, &loud.0, &loud.1);
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(
+            said[1].contains("20 %") && said[2].contains("20 % slower"),
+            "{said:?}"
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! Live runs beside their predictions as a section.
+
+use super::{Section, Table};
+use crate::live::{Document, Row};
+
+/// Validations on real engines, each with its machine.
+pub fn live(documents: &[Document]) -> Section {
+    let intro = "A scenario on real engines, under the same scheduler as simulated, after its costs were measured on \
+                 the same machine. Noise is what repeats of one replication leave of the measured mean (95 %): an \
+                 error within it is not the model's. The parts of an error are what it would lose if the simulation \
+                 had stages alone, transfers, slowdowns and the driver's delay as they were measured; the rest is \
+                 noise, and what the model lacks.";
+    let mut parts = vec![intro.to_owned()];
+    for document in documents {
+        let Document {
+            scenario,
+            date,
+            host,
+            engines,
+            comparison,
+            ..
+        } = document;
+        parts.push(format!(
+            "**{scenario}**, {date}, {host}, {engines}: median error {:.1} %, worst {:.1} %, {}.",
+            100.0 * comparison.median,
+            100.0 * comparison.worst,
+            if comparison.holds {
+                "within the bound"
+            } else {
+                "PAST THE BOUND"
+            }
+        ));
+        parts.push(errors(&comparison.rows));
+        let mut checks =
+            Table::new(&["not used by any fit", ">measured", ">predicted", ">error %"]);
+        for check in &document.checks {
+            checks.row([
+                check.what.clone(),
+                format!("{:.3}", check.measured),
+                format!("{:.3}", check.predicted),
+                signed(check.predicted / check.measured - 1.0),
+            ]);
+        }
+        parts.push(checks.markdown());
+    }
+    Section::new("Live runs", &parts)
+}
+
+fn errors(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
+        "policy",
+        "metric",
+        ">runs",
+        ">measured",
+        ">predicted",
+        ">error %",
+        ">noise %",
+        ">stage cost",
+        ">transfer",
+        ">contention",
+        ">delay",
+        ">rest",
+    ]);
+    for row in rows {
+        let mut cells = vec![
+            row.policy.clone(),
+            row.metric.label().to_owned(),
+            row.runs.to_string(),
+            format!("{:.4}", row.measured),
+            format!("{:.4}", row.predicted),
+            signed(row.error),
+            row.noise
+                .map_or_else(String::new, |noise| format!("± {:.1}", 100.0 * noise)),
+        ];
+        if let Some(causes) = row.causes {
+            let parts = [
+                causes.stage_cost,
+                causes.transfer,
+                causes.contention,
+                causes.delay,
+                causes.rest,
+            ];
+            cells.extend(parts.map(signed));
+        }
+        table.row(cells);
+    }
+    table.markdown()
+}
+
+fn signed(value: f64) -> String {
+    format!("{:+.1}", 100.0 * value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::{Bound, Causes, Check, Comparison, Metric};
+
+    fn document() -> Document {
+        let row = Row {
+            policy: "naive".into(),
+            metric: Metric::Ttft,
+            runs: 4,
+            measured: 0.5,
+            predicted: 0.52,
+            error: 0.04,
+            error_half_width: None,
+            repeat_cv: Some(0.01),
+            noise: Some(0.021),
+            causes: Some(Causes {
+                stage_cost: 0.03,
+                rest: 0.01,
+                ..Causes::default()
+            }),
+        };
+        Document {
+            kind: Document::KIND.into(),
+            version: Document::VERSION,
+            scenario: "two.toml".into(),
+            date: "1 January 2026".into(),
+            host: "a machine".into(),
+            engines: "mock".into(),
+            comparison: Comparison {
+                rows: vec![row],
+                median: 0.04,
+                worst: 0.04,
+                bound: Bound::default(),
+                holds: true,
+            },
+            live_stages: Vec::new(),
+            simulated_stages: Vec::new(),
+            checks: vec![Check {
+                what: "import".into(),
+                measured: 500.0,
+                predicted: 450.0,
+            }],
+            runs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_result_that_was_kept_is_shown() {
+        let text = serde_json::to_string(&document()).expect("it is written");
+        let read = Document::read(&text).expect("it is read");
+        assert_eq!(read, document());
+        let section = live(&[read]);
+        for part in [
+            "two.toml",
+            "a machine",
+            "within the bound",
+            "+4.0",
+            "± 2.1",
+            "-10.0",
+        ] {
+            assert!(
+                section.body.contains(part),
+                "no `{part}` in {}",
+                section.body
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused() {
+        let mut old = document();
+        old.version = 1;
+        let text = serde_json::to_string(&old).expect("it is written");
+        let error = Document::read(&text).expect_err("another version");
+        assert!(error.contains("version 1"), "{error}");
+        assert!(Document::read("{}").is_err());
+    }
+}
