@@ -60,7 +60,6 @@ pub enum OnnxError {
 /// The environment; one a process.
 static ENVIRONMENT: Mutex<Option<Loaded>> = Mutex::new(None);
 
-#[derive(Debug)]
 struct Loaded {
     environment: Environment,
     /// Plugins are loaded once.

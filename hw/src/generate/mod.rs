@@ -164,7 +164,7 @@ fn fill(generator: &mut Generator, deviation: f32, numbers: &mut [f32]) {
     const BITS: u32 = 24;
     let half = (1_u32 << (BITS - 1)) as f32;
     let scale = deviation * 3_f32.sqrt() / half;
-    let mut number = |bits: u64| ((bits >> (64 - BITS)) as f32 - half) * scale;
+    let number = |bits: u64| ((bits >> (64 - BITS)) as f32 - half) * scale;
     for pair in numbers.chunks_mut(2) {
         let bits = generator.next_u64();
         pair[0] = number(bits);

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use prost::Message as _;
-
 use super::proto::{Attribute, DataType, Graph, Model, Node, OperatorSet, Tensor, ValueInfo};
 use super::{fill, generator};
 
@@ -66,21 +64,27 @@ pub(super) fn model(shape: &Shape, qdq: bool, seed: u64) -> Vec<u8> {
         node: builder.nodes,
         name: "vision tower of random weights".into(),
         initializer: builder.constants,
-        input: vec![ValueInfo::floats(INPUT, &[1, 3, shape.side, shape.side])],
-        output: vec![ValueInfo::floats(end, &[1, tokens, shape.width])],
+        input: vec![ValueInfo {
+            name: INPUT.into(),
+            dims: vec![1, 3, shape.side, shape.side],
+        }],
+        output: vec![ValueInfo {
+            name: end.into(),
+            dims: vec![1, tokens, shape.width],
+        }],
     };
     // 16-bit quantization came with operator set 21.
     let (ir_version, version) = if qdq { (10, 21) } else { (8, 17) };
     Model {
         ir_version,
         producer_name: "crossinfer".into(),
-        graph: Some(graph),
-        opset_import: vec![OperatorSet {
+        graph,
+        opset_import: OperatorSet {
             domain: String::new(),
             version,
-        }],
+        },
     }
-    .encode_to_vec()
+    .encode()
 }
 
 const INPUT: &str = "pixel_values";
@@ -170,7 +174,7 @@ impl Builder {
         let name = self.name(what);
         self.constants.push(Tensor {
             dims: dims.into(),
-            data_type: kind as i32,
+            data_type: kind as i64,
             name: name.clone(),
             raw_data,
         });

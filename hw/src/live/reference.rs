@@ -59,7 +59,7 @@ pub struct Reference {
 
 /// A stream's context on one processor.
 #[derive(Debug)]
-struct Copy {
+struct Replica {
     context: Context,
     /// Its versions: who computed each, and the tokens up to its end.
     versions: Vec<(EngineId, u32)>,
@@ -71,7 +71,7 @@ struct Stream<'o> {
     id: StreamId,
     items: &'o [Item],
     outcome: &'o Outcome,
-    copies: BTreeMap<EngineId, Copy>,
+    copies: BTreeMap<EngineId, Replica>,
 }
 
 impl Reference {
@@ -128,7 +128,7 @@ impl Reference {
                 .texts
                 .prompt(stream.id, done.index, done.prompt);
         let mut piece = Piece::Tokens(prompt);
-        let mut context = self.held(stream, placed.answer)?;
+        let context = self.held(stream, placed.answer)?;
         let end = context.context.len();
         let mut tokens: Vec<u32> = Vec::new();
         let mut first = None;
@@ -195,11 +195,11 @@ impl Reference {
         &self,
         stream: &'s mut Stream<'_>,
         engine: EngineId,
-    ) -> Result<&'s mut Copy, EngineError> {
+    ) -> Result<&'s mut Replica, EngineError> {
         let entry = stream.copies.entry(engine);
         match entry {
             std::collections::btree_map::Entry::Occupied(there) => Ok(there.into_mut()),
-            std::collections::btree_map::Entry::Vacant(free) => Ok(free.insert(Copy {
+            std::collections::btree_map::Entry::Vacant(free) => Ok(free.insert(Replica {
                 context: self.store(engine).new_context()?,
                 versions: Vec::new(),
             })),

@@ -127,10 +127,6 @@ impl Store {
         }
     }
 
-    pub(super) fn engine(&self) -> EngineId {
-        self.engine
-    }
-
     pub(super) fn error(&self, error: LlamaError) -> EngineError {
         error.into_engine(self.setup.kv_bytes_per_token)
     }

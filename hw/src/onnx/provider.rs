@@ -140,7 +140,9 @@ impl Qnn {
         let named = self.options.iter();
         options.extend(named.map(|(key, value)| (format!("{NAME}.{key}"), value.clone())));
         let devices = loaded.environment.devices();
-        let devices: Vec<_> = devices.filter(|device| device.ep() == Ok(NAME)).collect();
+        let devices: Vec<_> = devices
+            .filter(|device| device.ep().is_ok_and(|name| name == NAME))
+            .collect();
         if devices.is_empty() {
             return Err(OnnxError::Provider {
                 provider: NAME,
