@@ -267,13 +267,12 @@ impl<'w> Soc<'w> {
         let nanojoules = match self.world.power {
             None => 0,
             Some(power) => {
-                let active = match &mut self.heat {
+                let active = if let Some(heat) = &mut self.heat {
                     // Throttled, it draws less.
-                    Some(heat) => heat.ends(lane.0 as usize, self.now),
-                    None => {
-                        let busy = self.now.saturating_since(running.started);
-                        busy.as_secs_f64() * running.played.watts
-                    }
+                    heat.ends(lane.0 as usize, self.now)
+                } else {
+                    let busy = self.now.saturating_since(running.started);
+                    busy.as_secs_f64() * running.played.watts
                 };
                 let moved = power.joules_per_byte * running.played.bytes;
                 ((active + moved) * 1e9 + 0.5) as u64
