@@ -317,7 +317,7 @@ pub fn region(
     y: &str,
     rows: &[(String, Vec<Verdict>)],
 ) -> Map {
-    let all = [Verdict::Meets, Verdict::Unclear, Verdict::Misses];
+    let all = [Verdict::Meets, Verdict::Misses, Verdict::Unclear];
     let cell = |verdict: &Verdict| {
         Cell::Choice(all.iter().position(|known| known == verdict).unwrap_or(2))
     };
