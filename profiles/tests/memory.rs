@@ -93,7 +93,7 @@ fn memory_does_not_grow_with_the_file() {
         .unwrap_or(1);
     let rows = 120_000 * scale;
     let events = 20_000 * scale;
-    let (peak, written) = peak_mib(Kind::Trace, |index| match index {
+    let (peak, written) = peak_mib(Kind::Trace, move |index| match index {
         0 => Some("arrived_at,num_prefill_tokens,num_decode_tokens,note\n".to_owned()),
         index if index <= rows => Some(format!(
             "{index}.5,{},20,forty bytes or more of what is passed over\n",

@@ -266,7 +266,7 @@ fn each(
 /// own; its periodic frames start a golden share of the period later, so that cameras do not fire at once.
 fn copies(document: &mut DocumentMut, count: usize) -> Result<(), String> {
     let mut originals: Vec<Table> = Vec::new();
-    for stream in streams(document)?.iter() {
+    for stream in streams(document)? {
         let mut plain = stream.clone();
         plain.remove("copies");
         for _ in 0..copies_of(stream) {

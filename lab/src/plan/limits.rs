@@ -1,5 +1,6 @@
 //! What limits a load, and what one per cent more of each resource buys.
 
+use reports::interval::Estimate;
 use sim::world::World;
 
 use super::Case;
@@ -17,9 +18,9 @@ const STEP: f64 = 1.05;
 pub struct Buys {
     /// The resource.
     pub resource: Resource,
-    /// Change of the binding metric, % for 1 % more of it; negative is less.
-    pub metric: Option<f64>,
-    /// Load that it buys at the same metric, % for 1 %.
+    /// Change of the binding metric, % for 1 % more of it, over replications on the same arrivals; negative is less.
+    pub metric: Option<Estimate>,
+    /// Load that it buys at the same metric, % for 1 %; absent where the change cannot be told from none.
     pub load: Option<f64>,
 }
 
@@ -67,7 +68,7 @@ pub fn limits(case: &Case<'_>, axis: Axis, targets: &[Target], edge: &Edge) -> O
         sensitivities(case, axis, targets, missed, at, high, world)
     });
     if let Some(most) = buys.first()
-        && most.metric.is_some_and(|change| change.abs() > 0.05)
+        && most.tells()
     {
         because.push(format!("{} moves `{}` most", most.resource, target.metric));
     }
@@ -185,30 +186,58 @@ fn sensitivities(
 ) -> Vec<Buys> {
     let at = |load: f64, change: Option<(&Resource, f64)>| {
         let probe = case.probe(Some((axis, load)), change, targets, false);
-        probe.value(missed).filter(|value| *value > 0.0)
+        let value = |run| {
+            let value = targets[missed].metric.of(run);
+            value.filter(|value| *value > 0.0)
+        };
+        probe.runs.summaries.iter().map(value).collect::<Vec<_>>()
+    };
+    // Means of the logarithms of ratios, run by run: both sides met the same arrivals and lengths.
+    let ratio = |from: &[Option<f64>], to: &[Option<f64>], by: f64| {
+        let pairs = from.iter().zip(to);
+        let values: Vec<f64> = pairs
+            .filter_map(|(from, to)| Some(((*to)? / (*from)?).ln() / by.ln()))
+            .collect();
+        Estimate::of(&values)
     };
     let here = at(low, None);
     // Elasticity of the metric in the load.
-    let slope = here
-        .filter(|_| high > low)
-        .zip(at(high, None))
-        .map(|(here, beyond)| (beyond / here).ln() / (high / low).ln())
-        .filter(|slope| slope.abs() > 1e-3);
+    let slope = (high > low)
+        .then(|| ratio(&here, &at(high, None), high / low))
+        .flatten()
+        .filter(|slope| slope.excludes_zero() != Some(false) && slope.mean.abs() > 1e-3);
     let mut list: Vec<Buys> = resources(world)
         .into_iter()
         .map(|resource| {
-            let more = at(low, Some((&resource, STEP)));
-            let elasticity = here
-                .zip(more)
-                .map(|(here, more)| (more / here).ln() / STEP.ln());
-            Buys {
-                load: elasticity.zip(slope).map(|(e, slope)| -e / slope),
-                metric: elasticity,
+            let metric = ratio(&here, &at(low, Some((&resource, STEP))), STEP);
+            let mut buys = Buys {
                 resource,
+                metric,
+                load: None,
+            };
+            if buys.tells()
+                && let (Some(metric), Some(slope)) = (metric, slope)
+            {
+                buys.load = Some(-metric.mean / slope.mean);
             }
+            buys
         })
         .collect();
-    let size = |buys: &Buys| buys.metric.map_or(-1.0, f64::abs);
-    list.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    let size = |buys: &Buys| {
+        let change = buys.metric.map_or(0.0, |change| change.mean.abs());
+        (buys.tells(), change)
+    };
+    list.sort_by(|a, b| {
+        let (a, b) = (size(a), size(b));
+        b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
+    });
     list
+}
+
+impl Buys {
+    /// Whether the change can be told from none.
+    pub fn tells(&self) -> bool {
+        self.metric
+            .is_some_and(|change| change.excludes_zero() != Some(false) && change.mean.abs() > 1e-4)
+    }
 }

@@ -113,7 +113,7 @@ fn scaled(
     if key == "gbps" {
         return (*resource == Resource::Bandwidth).then_some(number.value * times);
     }
-    if stage.ends_with(".table") || key.starts_with("time_s") {
+    if stage.rsplit('.').next() == Some("table") || key.starts_with("time_s") {
         let is = key.starts_with("time_s") && *resource != Resource::Bandwidth;
         return is.then_some(number.value / times);
     }

@@ -224,7 +224,7 @@ fn plain(load: f64) -> f64 {
 /// A load between two, if they can still be told apart.
 fn between(axis: Axis, low: f64, high: f64) -> Option<f64> {
     if axis.whole() {
-        let middle = ((low + high) / 2.0).floor();
+        let middle = low.midpoint(high).floor();
         return (middle > low && middle < high).then_some(middle);
     }
     (high / low > 1.0 + CLOSE).then(|| plain((low * high).sqrt()))

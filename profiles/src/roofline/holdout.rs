@@ -167,8 +167,8 @@ pub fn of(all: &[(&str, Vec<Row>)], chips: &[Chip], holdout: &mut Holdout) {
         for case in cases.iter().filter(|case| case.chip == chip) {
             let spread = spread(&others, case.phase);
             let secs = without(&cases, case, None);
-            match (secs, spread) {
-                (Some(secs), Some(spread)) => holdout.predictions.push(Prediction {
+            if let (Some(secs), Some(spread)) = (secs, spread) {
+                holdout.predictions.push(Prediction {
                     family: case.family.key.clone(),
                     chip: case.chip.clone(),
                     phase: case.phase,
@@ -180,15 +180,14 @@ pub fn of(all: &[(&str, Vec<Row>)], chips: &[Chip], holdout: &mut Holdout) {
                         high: secs * spread.exp(),
                     },
                     place: case.place.clone(),
-                }),
-                _ => {
-                    let reason = format!(
-                        "no other chip has been measured with {} in {}",
-                        case.datatype, case.family.key
-                    );
-                    *holdout.left_out.entry(reason).or_default() += 1;
-                }
+                });
+                continue;
             }
+            let reason = format!(
+                "no other chip has been measured with {} in {}",
+                case.datatype, case.family.key
+            );
+            *holdout.left_out.entry(reason).or_default() += 1;
         }
     }
 }

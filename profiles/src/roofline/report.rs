@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::efficiency::Phase;
-use super::holdout::{Holdout, Prediction, Score, score};
+use super::holdout::{Holdout, Prediction, score};
 use super::reach::Reached;
 
 /// Largest median error.
@@ -62,27 +62,14 @@ pub fn text(of: &Holdout) -> (String, bool) {
         );
     };
     out.push('\n');
-    match score(of.predictions.iter()) {
-        Some(Score {
-            median,
-            p90,
-            inside,
-            ..
-        }) => {
-            verdict(&mut out, "median error", median, MEDIAN, false);
-            verdict(&mut out, "90th percentile", p90, P90, false);
-            verdict(
-                &mut out,
-                "measured within the 90 % intervals",
-                inside,
-                INSIDE,
-                true,
-            );
-        }
-        None => {
-            out += "MISSED no value can be predicted from other chips\n";
-            met = false;
-        }
+    if let Some(score) = score(of.predictions.iter()) {
+        verdict(&mut out, "median error", score.median, MEDIAN, false);
+        verdict(&mut out, "90th percentile", score.p90, P90, false);
+        let what = "measured within the 90 % intervals";
+        verdict(&mut out, what, score.inside, INSIDE, true);
+    } else {
+        out += "MISSED no value can be predicted from other chips\n";
+        met = false;
     }
     for (title, list, bound) in [
         ("Rates at long contexts from shorter ones", &of.long, LONG),
@@ -119,14 +106,13 @@ fn reached(out: &mut String, title: &str, list: &[Reached], bound: f64) -> bool 
     let mut met = true;
     let mut judged = 0;
     for one in list {
-        let note = match &one.scatters {
-            Some(scatter) => format!("not judged: {scatter}"),
-            None => {
-                judged += 1;
-                let holds = one.error.abs() <= bound;
-                met &= holds;
-                if holds { "" } else { "MISSED" }.to_owned()
-            }
+        let note = if let Some(scatter) = &one.scatters {
+            format!("not judged: {scatter}")
+        } else {
+            judged += 1;
+            let holds = one.error.abs() <= bound;
+            met &= holds;
+            if holds { "" } else { "MISSED" }.to_owned()
         };
         _ = writeln!(out, "  {:>+6.1} %  {}  {note}", 100.0 * one.error, one.what);
     }
