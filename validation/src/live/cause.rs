@@ -5,7 +5,7 @@
 //! simulated again; how much a metric moves is that cause's part of its error. Decisions stay those of the
 //! profile: the scheduler believes it throughout. What is left in the end is the noise of the host and what
 //! the model does not have. The order matters where causes act on each other: stages first, then transfers,
-//! contention, delay.
+//! contention, delay. What a stage that never ran alone took longer counts as contention.
 
 use serde::{Deserialize, Serialize};
 use sim::cost::{Cost, Time};

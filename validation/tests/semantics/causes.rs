@@ -17,8 +17,9 @@ use crate::toy::{Toy, toy};
 fn profile() -> Toy {
     toy()
         .set("policy = { round_robin = {} }")
-        .stream("x", &[0, 40, 90], &[10, 45, 100, 130])
-        .stream("y", &[5, 50, 95], &[20, 60, 110, 140])
+        .set("modes.state_transfer = 'import'")
+        .stream("x", &[0, 40, 90], &[10, 45, 100, 130, 400, 600])
+        .stream("y", &[5, 50, 95], &[20, 60, 110, 140, 500, 700])
 }
 
 /// The rows of what `machine` does and `profile` predicts.
