@@ -120,7 +120,11 @@ pub fn steps(
     for costs in world.costs.rows.iter_mut().flatten().flatten() {
         let more = |cost: &mut Cost| match &mut cost.time {
             Time::Linear { fixed, .. } | Time::Transfer { fixed, .. } => *fixed += delay_s,
-            Time::Table { secs, .. } => secs.iter_mut().for_each(|secs| *secs += delay_s),
+            Time::Table { secs, .. } => {
+                for secs in secs {
+                    *secs += delay_s;
+                }
+            }
         };
         more(&mut costs.alone);
         costs.corun.iter_mut().for_each(more);
@@ -211,7 +215,9 @@ fn scale_cost(cost: &mut Cost, factor: f64) {
             ..
         } => {
             *per_token_context *= factor;
-            secs.iter_mut().for_each(|secs| *secs *= factor);
+            for secs in secs {
+                *secs *= factor;
+            }
         }
         Time::Transfer { fixed, bytes_per_s } => {
             *fixed *= factor;

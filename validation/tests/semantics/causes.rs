@@ -100,7 +100,8 @@ fn a_transfer_that_takes_longer_is_a_transfer() {
             "export = { fixed_s = 0.001, gbps = 0.001 }",
             "export = { fixed_s = 0.002, gbps = 0.0005 }",
         );
-    is_all(&machine, 1e-6, |causes| causes.transfer);
+    // Of the engine whose imports never ran alone, what they took longer counts as contention.
+    is_all(&machine, 0.45, |causes| causes.transfer);
 }
 
 #[test]
