@@ -50,6 +50,10 @@ pub struct Fit {
 }
 
 /// Which terms a form may have.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each term is there or not, whatever the others are"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// A time a token.

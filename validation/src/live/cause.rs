@@ -5,7 +5,7 @@
 //! simulated again; how much a metric moves is that cause's part of its error. Decisions stay those of the
 //! profile: the scheduler believes it throughout. What is left in the end is the noise of the host and what
 //! the model does not have. The order matters where causes act on each other: stages first, then transfers,
-//! contention, delay.
+//! contention, delay. What a stage that never ran alone took longer counts as contention.
 
 use serde::{Deserialize, Serialize};
 use sim::cost::{Cost, Time};
@@ -120,7 +120,11 @@ pub fn steps(
     for costs in world.costs.rows.iter_mut().flatten().flatten() {
         let more = |cost: &mut Cost| match &mut cost.time {
             Time::Linear { fixed, .. } | Time::Transfer { fixed, .. } => *fixed += delay_s,
-            Time::Table { secs, .. } => secs.iter_mut().for_each(|secs| *secs += delay_s),
+            Time::Table { secs, .. } => {
+                for secs in secs {
+                    *secs += delay_s;
+                }
+            }
         };
         more(&mut costs.alone);
         costs.corun.iter_mut().for_each(more);
@@ -211,7 +215,9 @@ fn scale_cost(cost: &mut Cost, factor: f64) {
             ..
         } => {
             *per_token_context *= factor;
-            secs.iter_mut().for_each(|secs| *secs *= factor);
+            for secs in secs {
+                *secs *= factor;
+            }
         }
         Time::Transfer { fixed, bytes_per_s } => {
             *fixed *= factor;
