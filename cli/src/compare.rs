@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lab::robustness::Disturbance;
+use lab::{gaps, precision, robustness, warm_up};
 use reports::facts::Facts;
 use reports::interval::Replicated;
+use reports::table::Extras;
 use reports::{json, table};
 use sim::load::Inputs;
+use sim::time::{Duration, Instant};
 use sim::world::World;
 
 use crate::failure::{Failure, print, say};
@@ -41,6 +45,36 @@ pub(crate) struct Arguments {
         default_value = "all"
     )]
     policies: Vec<String>,
+
+    /// Requests that arrive earlier are left out of the statistics: seconds, or `mser`
+    /// for the cut that MSER-5 finds, the latest of all policies [default: the
+    /// scenario's warm-up].
+    #[arg(long, value_name = "S|mser", value_parser = cut)]
+    warm_up: Option<Cut>,
+
+    /// Run more replications until the 95 % intervals of answers/s, mean TTFT and mean
+    /// completion are within this of their values, for every policy.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    precision: Option<f64>,
+
+    /// Most replications that `--precision` may run.
+    #[arg(long, value_name = "N", default_value_t = 1000, requires = "precision",
+        value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    max_replications: u32,
+
+    /// Also print the quantiles of TTFT and completion with their intervals.
+    #[arg(long)]
+    quantiles: bool,
+
+    /// Also print how far each policy is from what no schedule beats: bounds of
+    /// latency and throughput and, for up to 8 requests, the best schedule.
+    #[arg(long)]
+    bounds: bool,
+
+    /// Also print how each policy fares when the costs and lengths that it believes
+    /// are wrong.
+    #[arg(long)]
+    robustness: bool,
 
     /// Folder for compare.json, what `crossinfer report` draws, and plots; it is made
     /// if missing. Files of an earlier `compare` there are replaced, unless they
@@ -84,24 +118,132 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
 
     let runs = worlds.iter().map(|world| u64::from(world.replications));
     let workers = Workers::new(options.jobs, runs.sum())?;
-    let compared: Vec<(String, Replicated)> = worlds
+    let mut extras = Extras {
+        quantiles: arguments.quantiles,
+        lines: Vec::new(),
+    };
+    if let Some(cut) = &arguments.warm_up {
+        let text = cut_at(&mut worlds, *cut, &workers);
+        extras.lines.push(("warm-up", text));
+    }
+    let mut compared: Vec<(String, Replicated)> = worlds
         .iter()
         .map(|world| (world.policy.to_string(), workers.replicate(world)))
         .collect();
+    if let Some(goal) = arguments.precision {
+        let text = refine(
+            &worlds,
+            &mut compared,
+            goal,
+            arguments.max_replications,
+            &workers,
+        );
+        extras.lines.push(("precision", text));
+    }
+    let mut sections = (String::new(), Vec::new());
+    if arguments.bounds {
+        let gaps = workers.install(|| gaps::of(&worlds));
+        sections.0 += &gaps::text(&gaps);
+        sections.1.push(("bounds", gaps::json(&gaps)));
+    }
+    if arguments.robustness {
+        let disturbed = workers.install(|| robustness::disturb(&mut worlds, &Disturbance::ALL));
+        sections.0 += &robustness::text(&compared, &disturbed);
+        sections
+            .1
+            .push(("robustness", robustness::json(&compared, &disturbed)));
+    }
     drop(workers);
+    let Some(first) = worlds.first() else {
+        return Ok(());
+    };
     let facts = Facts::of(first, &options.file());
-    let document = json::comparison(&facts, &compared);
+    let mut document = json::comparison(&facts, &compared);
+    for (label, text) in &extras.lines {
+        document["method"][*label] = text.as_str().into();
+    }
+    for (name, section) in sections.1 {
+        document[name] = section;
+    }
     if let Some(folder) = &mut folder {
         folder.comparison(&document, &worlds, reproduce(&inputs))?;
     }
     match options.format {
-        Format::Table => print(&table::comparison(&facts, &compared))?,
+        Format::Table => print(&(table::comparison(&facts, &compared, &extras) + &sections.0))?,
         Format::Json => print(&format!("{document:#}\n"))?,
     }
     if let Some(folder) = &folder {
         say(&folder.contents());
     }
     Ok(())
+}
+
+/// Where the statistics begin.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    At(Instant),
+    Mser,
+}
+
+fn cut(text: &str) -> Result<Cut, String> {
+    if text == "mser" {
+        return Ok(Cut::Mser);
+    }
+    match text.parse::<f64>() {
+        Ok(secs) if (0.0..=1e9).contains(&secs) => {
+            Ok(Cut::At(Instant::ZERO + Duration::from_secs_f64(secs)))
+        }
+        _ => Err("give seconds from 0 to 1e9, or `mser`".into()),
+    }
+}
+
+/// A precision: `1%`, or `1`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.001..100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("give a percentage from 0.001 to 100, as `1%`".into()),
+    }
+}
+
+/// Sets the warm-up of all worlds, and says by which rule.
+fn cut_at(worlds: &mut [World], cut: Cut, workers: &Workers) -> String {
+    let (until, text) = match cut {
+        Cut::At(until) => (until, "as given".to_owned()),
+        Cut::Mser => {
+            let runs = worlds.first().map_or(1, |world| world.replications);
+            let found = workers.install(|| warm_up::of(worlds, runs));
+            (found.until, warm_up::describe(&found, worlds))
+        }
+    };
+    for world in worlds {
+        world.warm_up = until;
+    }
+    text
+}
+
+/// Runs more replications until the goal or the cap is reached, and says which.
+fn refine(
+    worlds: &[World],
+    compared: &mut [(String, Replicated)],
+    goal: f64,
+    cap: u32,
+    workers: &Workers,
+) -> String {
+    if !worlds.iter().any(random) {
+        return "exact: nothing is drawn at random".into();
+    }
+    loop {
+        let have = compared.first().map_or(0, |(_, runs)| runs.count() as u32);
+        let widest = precision::widest(compared);
+        let Some(count) = precision::next(have, widest.as_ref(), goal, cap) else {
+            return precision::describe(have, widest.as_ref(), goal);
+        };
+        workers.expect(u64::from(count - have) * worlds.len() as u64);
+        for (world, (_, runs)) in worlds.iter().zip(compared.iter_mut()) {
+            workers.extend(world, runs, count);
+        }
+    }
 }
 
 /// A world for each policy, without doubles.

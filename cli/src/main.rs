@@ -24,6 +24,8 @@ mod report;
 mod roofline;
 mod run;
 mod schema;
+mod sweep;
+mod tune;
 mod validate;
 mod validate_live;
 mod validate_roofline;
@@ -60,6 +62,9 @@ enum Command {
     Run(run::Arguments),
     Compare(compare::Arguments),
     Plan(plan::Arguments),
+    Sweep(sweep::Arguments),
+    Merge(sweep::MergeArguments),
+    Tune(tune::Arguments),
     Check(check::Arguments),
     Import(import::Arguments),
     Roofline(roofline::Arguments),
@@ -101,6 +106,9 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Run(arguments) => run::main(arguments),
         Command::Compare(arguments) => compare::main(arguments),
         Command::Plan(arguments) => plan::main(arguments),
+        Command::Sweep(arguments) => sweep::main(arguments),
+        Command::Merge(arguments) => sweep::merge(arguments),
+        Command::Tune(arguments) => tune::main(arguments),
         Command::Check(arguments) => check::main(arguments),
         Command::Import(arguments) => import::main(arguments),
         Command::Roofline(arguments) => roofline::main(arguments),

@@ -26,8 +26,9 @@ pub(crate) enum Format {
     Json,
 }
 
+/// What is simulated, how often, and with what seed.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct Simulated {
     /// Scenario file (TOML).
     #[arg(value_name = "SCENARIO")]
     pub(crate) scenario: PathBuf,
@@ -44,23 +45,9 @@ pub(crate) struct Options {
     /// per core].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = jobs)]
     pub(crate) jobs: Option<NonZeroUsize>,
-
-    /// Form of the result on standard output.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(crate) format: Format,
 }
 
-impl Options {
-    /// Reads the scenario and what it names.
-    pub(crate) fn inputs(&self) -> Result<Inputs, Failure> {
-        inputs(&self.scenario)
-    }
-
-    /// The scenario's file as the user gave it.
-    pub(crate) fn file(&self) -> String {
-        self.scenario.to_string_lossy().into_owned()
-    }
-
+impl Simulated {
     /// Puts seed and replications into a world. Where nothing is random, one replication is all there is.
     pub(crate) fn apply(&self, world: &mut World) {
         if let Some(seed) = self.seed {
@@ -83,6 +70,36 @@ impl Options {
             warn("`--replications` has no effect, 1 replication is enough");
         }
         world.replications = 1;
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    simulated: Simulated,
+
+    /// Form of the result on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+impl std::ops::Deref for Options {
+    type Target = Simulated;
+
+    fn deref(&self) -> &Simulated {
+        &self.simulated
+    }
+}
+
+impl Options {
+    /// Reads the scenario and what it names.
+    pub(crate) fn inputs(&self) -> Result<Inputs, Failure> {
+        inputs(&self.scenario)
+    }
+
+    /// The scenario's file as the user gave it.
+    pub(crate) fn file(&self) -> String {
+        self.scenario.to_string_lossy().into_owned()
     }
 }
 

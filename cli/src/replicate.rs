@@ -31,13 +31,27 @@ impl Workers {
         // More threads than runs would only wait; 0 is one per core.
         let most = usize::try_from(runs).unwrap_or(usize::MAX);
         let threads = jobs.map_or(0, |jobs| jobs.get().min(most));
+        Self::start(threads, runs, "replications")
+    }
+
+    /// Workers for cells, whose number is told by [`Self::expect`].
+    pub(crate) fn of_cells(jobs: Option<NonZeroUsize>) -> Result<Self, Failure> {
+        Self::start(jobs.map_or(0, NonZeroUsize::get), 0, "cells")
+    }
+
+    /// Workers for points of a search, whose number is told by [`Self::expect`].
+    pub(crate) fn of_points(jobs: Option<NonZeroUsize>) -> Result<Self, Failure> {
+        Self::start(jobs.map_or(0, NonZeroUsize::get), 0, "points")
+    }
+
+    fn start(threads: usize, runs: u64, what: &str) -> Result<Self, Failure> {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build()
             .map_err(Failure::internal)?;
         let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::hidden());
-        let style = "{wide_bar} {pos} of {len} replications, {eta} left";
-        bar.set_style(ProgressStyle::with_template(style).map_err(Failure::internal)?);
+        let style = format!("{{wide_bar}} {{pos}} of {{len}} {what}, {{eta}} left");
+        bar.set_style(ProgressStyle::with_template(&style).map_err(Failure::internal)?);
         Ok(Self {
             pool,
             bar,
@@ -48,8 +62,16 @@ impl Workers {
 
     /// All replications of a world.
     pub(crate) fn replicate(&self, world: &World) -> Replicated {
-        let summaries = self.pool.install(|| {
-            (0..world.replications)
+        let mut runs = Replicated::default();
+        self.extend(world, &mut runs, world.replications);
+        runs
+    }
+
+    /// Runs what is missing of `count` replications.
+    pub(crate) fn extend(&self, world: &World, runs: &mut Replicated, count: u32) {
+        let missing = runs.count() as u32..count;
+        runs.summaries.append(&mut self.pool.install(|| {
+            missing
                 .into_par_iter()
                 .map_init(
                     || Simulation::new(world),
@@ -60,11 +82,21 @@ impl Workers {
                     },
                 )
                 .collect()
-        });
-        Replicated { summaries }
+        }));
     }
 
-    fn advance(&self) {
+    /// Announces more replications.
+    pub(crate) fn expect(&self, more: u64) {
+        self.bar.inc_length(more);
+    }
+
+    /// Does something else on these threads.
+    pub(crate) fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.pool.install(work)
+    }
+
+    /// One more is done.
+    pub(crate) fn advance(&self) {
         self.bar.inc(1);
         if self.since.elapsed() > PATIENCE && !self.shown.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

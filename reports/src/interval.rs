@@ -5,6 +5,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
+/// Replications from which their verdicts are asked to agree.
+const AGREEING_MIN: usize = 5;
 
 /// A mean over replications.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +36,20 @@ impl Estimate {
             half_width,
             n,
         })
+    }
+
+    /// Probability of a mean at least so far from zero if the true one were zero (two-sided Student's t
+    /// test); `None` without an interval.
+    pub fn p_value(&self) -> Option<f64> {
+        let half = self.half_width?;
+        if half == 0.0 {
+            return Some(if self.mean == 0.0 { 1.0 } else { 0.0 });
+        }
+        let freedom = (self.n - 1) as f64;
+        let law = StudentsT::new(0.0, 1.0, freedom).ok()?;
+        let t = self.mean.abs() / half * quantile(self.n)?;
+        // As the quantile's, its last digits are the machine's.
+        Some((2.0 * law.sf(t) * 1e12).round() / 1e12)
     }
 
     /// Whether the interval lies wholly above or below zero; `None` without an interval.
@@ -107,8 +123,26 @@ impl Replicated {
         list
     }
 
-    /// The verdict that at least half of the replications reach or exceed.
+    /// The verdict that at least half of the replications reach or exceed; of five or more, `Saturated`
+    /// only if four in five are, and `Near` where more than one in five is but fewer than that. Near a
+    /// load of 1 the replications of a short run disagree: between what can be told apart lies a verdict
+    /// that leaves it open, so that a longer run does not turn one into the other.
     pub fn verdict(&self) -> LoadVerdict {
+        let (saturated, all) = (self.verdicts(LoadVerdict::Saturated), self.count());
+        let middle = self.middle();
+        if all < AGREEING_MIN || self.summaries.iter().all(|s| s.load == middle) {
+            return middle;
+        }
+        if 5 * saturated >= 4 * all {
+            LoadVerdict::Saturated
+        } else if 5 * saturated > all || middle == LoadVerdict::Saturated {
+            LoadVerdict::Near
+        } else {
+            middle
+        }
+    }
+
+    fn middle(&self) -> LoadVerdict {
         let severity = |verdict: LoadVerdict| match verdict {
             LoadVerdict::Finite => 0,
             LoadVerdict::Steady => 1,
@@ -141,6 +175,9 @@ mod tests {
         let half = estimate.half_width.expect("five values have an interval");
         assert!((half - 2.776_445 * (0.5_f64).sqrt()).abs() < 1e-6, "{half}");
         assert_eq!(estimate.excludes_zero(), Some(true));
+        // t = 3 ÷ √0.5 on 4 degrees of freedom: Q(4.242641) = 0.006618 on either side.
+        let p = estimate.p_value().expect("it has an interval");
+        assert!((p - 0.013_236).abs() < 2e-6, "{p}");
     }
 
     #[test]
@@ -173,5 +210,12 @@ mod tests {
         assert_eq!(of(&[Steady, Saturated, Steady]).verdict(), Steady);
         assert_eq!(of(&[Saturated, Near]).verdict(), Saturated);
         assert_eq!(of(&[]).verdict(), LoadVerdict::Finite);
+        // Of five, three or two that are saturated settle nothing.
+        let five = |saturated: usize| {
+            let list = (0..5).map(|at| if at < saturated { Saturated } else { Steady });
+            of(&list.collect::<Vec<_>>()).verdict()
+        };
+        let all: Vec<_> = (0..=5).map(five).collect();
+        assert_eq!(all, [Steady, Steady, Near, Near, Saturated, Saturated]);
     }
 }

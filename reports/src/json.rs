@@ -12,6 +12,7 @@ use sim::metrics::{Latency, LoadVerdict, Summary};
 use crate::facts::Facts;
 use crate::interval::{Estimate, Replicated};
 use crate::metric::COMPARED;
+use crate::significance;
 use crate::warning::{self, frames_refused_for};
 
 /// Version of the fields; it rises when one is renamed, removed or changes its meaning.
@@ -34,6 +35,7 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> Value {
     let warnings = warning::of_all(facts, policies);
     let mut object = head("comparison", facts, count, warnings);
     let reference = policies.first();
+    let mut differences = differences(policies).into_iter();
     object.insert(
         "reference".into(),
         reference.map_or(Value::Null, |(name, _)| name.clone().into()),
@@ -43,7 +45,7 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> Value {
         entry.insert("policy".into(), name.clone().into());
         entry.append(&mut measured(runs));
         let difference = match reference {
-            Some((_, reference)) if index > 0 => differences(runs, reference),
+            Some(_) if index > 0 => differences.next().unwrap_or(Value::Null),
             _ => Value::Null,
         };
         entry.insert("difference".into(), difference);
@@ -53,27 +55,27 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> Value {
     Value::Object(object)
 }
 
-fn differences(runs: &Replicated, reference: &Replicated) -> Value {
-    let mut object = Map::new();
-    let steady = steady(runs) && steady(reference);
+/// By policy but the first, its differences to the first.
+fn differences(policies: &[(String, Replicated)]) -> Vec<Value> {
+    let mut objects = vec![Map::new(); policies.len().saturating_sub(1)];
     for metric in COMPARED {
-        let difference = runs.difference(reference, metric.get);
-        let value = match difference {
-            Some(estimate) if metric.steady_only && !steady => json!({
-                "value": estimate.mean,
-                "ci95": null,
-                "excludes_zero": null,
-            }),
-            Some(estimate) => json!({
-                "value": estimate.mean,
-                "ci95": estimate.half_width,
-                "excludes_zero": estimate.excludes_zero(),
-            }),
-            None => Value::Null,
-        };
-        object.insert(metric.key.into(), value);
+        let list = significance::differences(&metric, policies, steady);
+        for (object, difference) in objects.iter_mut().zip(list) {
+            let value = difference.map_or(Value::Null, |difference| {
+                let estimate = difference.estimate;
+                let comparable = difference.p_holm.is_some();
+                json!({
+                    "value": estimate.mean,
+                    "ci95": estimate.half_width.filter(|_| comparable),
+                    "excludes_zero": estimate.excludes_zero().filter(|_| comparable),
+                    "p_holm": difference.p_holm,
+                    "differs": difference.shown(),
+                })
+            });
+            object.insert(metric.key.into(), value);
+        }
     }
-    Value::Object(object)
+    objects.into_iter().map(Value::Object).collect()
 }
 
 /// What was simulated.
@@ -457,7 +459,13 @@ mod tests {
         let difference = &policies[1]["difference"];
         assert_eq!(
             difference["ttft_s.mean"],
-            json!({ "value": 0.0, "ci95": null, "excludes_zero": null })
+            json!({
+                "value": 0.0,
+                "ci95": null,
+                "excludes_zero": null,
+                "p_holm": null,
+                "differs": null,
+            })
         );
         assert_eq!(difference["throughput_rps"]["ci95"], 0.0);
     }
@@ -505,7 +513,13 @@ mod tests {
         assert!(document["policies"][0]["difference"].is_null());
         assert_eq!(
             document["policies"][1]["difference"]["throughput_rps"],
-            json!({ "value": 2.0, "ci95": 0.0, "excludes_zero": true })
+            json!({
+                "value": 2.0,
+                "ci95": 0.0,
+                "excludes_zero": true,
+                "p_holm": 0.0,
+                "differs": true,
+            })
         );
     }
 

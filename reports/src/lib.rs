@@ -16,6 +16,7 @@ pub mod number;
 pub mod perfetto;
 pub mod plot;
 pub mod requests;
+pub mod significance;
 pub mod table;
 #[cfg(test)]
 mod toy;

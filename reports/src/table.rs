@@ -5,7 +5,7 @@ pub(crate) mod layout;
 mod run;
 mod sketch;
 
-pub use compare::comparison;
+pub use compare::{Extras, comparison};
 pub use run::run;
 pub use sketch::sketch;
 
@@ -106,7 +106,7 @@ mod tests {
         let policies = [(nasty.to_owned(), named.clone()), ("b".to_owned(), steady)];
         for text in [
             run(&facts, &named),
-            comparison(&facts, &policies),
+            comparison(&facts, &policies, &Extras::default()),
             sketch(&detail, &detail.runs[0]),
             crate::explain::explain(&world, 0, &crate::explain::Wanted::Arrival(3))
                 .expect("it is there"),
@@ -138,7 +138,7 @@ mod tests {
                 ((*name).to_owned(), runs(&world, 4))
             })
             .collect();
-        let text = comparison(&facts, &policies);
+        let text = comparison(&facts, &policies, &Extras::default());
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }

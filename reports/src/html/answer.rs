@@ -117,10 +117,10 @@ fn against(entry: &Entry<'_>, path: &str) -> String {
         n: 0,
     };
     let scale = entry.number(path).map_or(0.0, |own| own.mean);
-    let sure = if difference["excludes_zero"] == true {
-        "the 95 % interval excludes 0"
+    let sure = if difference["differs"] == true {
+        "a difference after Holm's correction for all policies"
     } else {
-        "the 95 % interval includes 0, so this may be chance"
+        "no difference shown: this may be chance"
     };
     format!(
         "; against the reference {} s ({sure})",

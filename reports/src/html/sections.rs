@@ -190,7 +190,7 @@ fn difference_table(folder: &Folder, named: bool) -> Markup {
             }),
             scale,
         );
-        if difference["excludes_zero"] == true {
+        if difference["differs"] == true {
             format!("{text} ≠")
         } else {
             text
@@ -201,7 +201,7 @@ fn difference_table(folder: &Folder, named: bool) -> Markup {
             table {
                 caption {
                     @if named { (folder.name) ": " }
-                    "Paired differences to " (reference) "; ≠ marks those whose 95 % interval excludes 0"
+                    "Paired differences to " (reference) "; ≠ marks those shown after Holm's correction over their column, unmarked: no difference shown"
                 }
                 thead { tr { th scope="col" { "policy" }
                     @for (title, _) in DIFFERENCES { th scope="col" { (title) } } } }

@@ -31,6 +31,11 @@ impl<T> File<T> {
     pub(super) fn name(&self) -> &str {
         &self.document.name
     }
+
+    /// Text of the file.
+    pub(super) fn text(&self) -> &str {
+        &self.document.text
+    }
 }
 
 impl<T: DeserializeOwned> File<T> {

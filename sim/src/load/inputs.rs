@@ -201,6 +201,56 @@ impl Inputs {
         })
     }
 
+    /// The same with other texts for some of its files, the rest shared. A scenario's text must name the
+    /// same profiles and trace files as before: what it names is not read again. What the files say
+    /// together is checked when a world is made.
+    ///
+    /// # Errors
+    ///
+    /// Faults of these files, each by itself.
+    pub fn with_texts(&self, texts: &[(Kind, String)]) -> Result<Self, Faults> {
+        let mut ledger = Ledger::default();
+        let mut other = Self {
+            scenario: Arc::clone(&self.scenario),
+            soc: Arc::clone(&self.soc),
+            model: Arc::clone(&self.model),
+            costs: Arc::clone(&self.costs),
+            believed: self.believed.clone(),
+            traces: Arc::clone(&self.traces),
+            keys: self.keys.clone(),
+            sources: Vec::new(),
+        };
+        for (kind, text) in texts {
+            let name = self.file(*kind).0;
+            match kind {
+                Kind::Scenario => replace(&mut other.scenario, *kind, name, text, &mut ledger),
+                Kind::Soc => replace(&mut other.soc, *kind, name, text, &mut ledger),
+                Kind::Model => replace(&mut other.model, *kind, name, text, &mut ledger),
+                Kind::Costs => replace(&mut other.costs, *kind, name, text, &mut ledger),
+            }
+        }
+        if !ledger.faults.is_empty() {
+            return Err(ledger.into_faults());
+        }
+        other.sources.clone_from(&self.sources);
+        for (name, text) in ledger.into_faults().sources {
+            if let Some(known) = other.sources.iter_mut().find(|(known, _)| *known == name) {
+                known.1 = text;
+            }
+        }
+        Ok(other)
+    }
+
+    /// Name and text of the file of a kind.
+    pub fn file(&self, kind: Kind) -> (&str, &str) {
+        match kind {
+            Kind::Scenario => (self.scenario.name(), self.scenario.text()),
+            Kind::Soc => (self.soc.name(), self.soc.text()),
+            Kind::Model => (self.model.name(), self.model.text()),
+            Kind::Costs => (self.costs.name(), self.costs.text()),
+        }
+    }
+
     /// The world with the scenario's policy.
     pub fn world(&self) -> Result<World, Faults> {
         self.build(None)
@@ -242,6 +292,19 @@ impl Inputs {
                 sources: self.sources.clone(),
             }),
         }
+    }
+}
+
+/// Reads a file again from another text, where that has no fault.
+fn replace<T: DeserializeOwned>(
+    file: &mut Arc<File<T>>,
+    kind: Kind,
+    name: &str,
+    text: &str,
+    ledger: &mut Ledger,
+) {
+    if let Some(other) = ledger.read::<T>(kind, name, text) {
+        *file = Arc::new(other);
     }
 }
 

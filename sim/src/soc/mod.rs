@@ -9,6 +9,7 @@ mod heat;
 mod played;
 mod rates;
 
+use crate::contention::Load;
 use crate::dispatch::{Effect, Input, Task, lanes_of};
 use crate::drive::Executor;
 use crate::rng;
@@ -205,6 +206,39 @@ impl<'w> Soc<'w> {
         self.heat.as_ref().map(Heat::warmth)
     }
 
+    /// What a task would take on a lane if nothing else ran, its spread included, ns: the less of its
+    /// costs alone and beside others; and the load that it would put on the memory alone. `None` where the
+    /// lane cannot run it. A task of a ticket that has ended is unknown.
+    pub fn alone(&mut self, lane: LaneId, task: &Task) -> Option<(f64, Load)> {
+        let world = self.world;
+        let fixed = world.placement[task.stage.0 as usize];
+        if fixed.is_some_and(|fixed| fixed != lane) {
+            return None;
+        }
+        world.costs.get(world.engine_of(lane), task.stage)?;
+        let truth = self.truth(task);
+        let kind = world.stages[task.stage.0 as usize].kind;
+        let tokens = generated(kind, truth, task);
+        let played = self.costs.of(world, lane, task, kind, tokens);
+        let ns = if played.noisy {
+            noisy_ns(world, played, task.stage, truth.noise)
+        } else {
+            played.alone_ns
+        };
+        Some((ns * played.corun_ratio.min(1.0), played.load))
+    }
+
+    fn truth(&self, task: &Task) -> Truth {
+        self.truths
+            .get(task.ticket as usize)
+            .copied()
+            .unwrap_or(Truth {
+                // An answer that joins the history: its noise is its version's.
+                noise: (u64::from(task.stream.0) << 32) | u64::from(task.version),
+                output: 0,
+            })
+    }
+
     fn admit(&mut self, truth: Truth) -> u32 {
         if let Some(ticket) = self.free.pop() {
             self.truths[ticket as usize] = truth;
@@ -288,21 +322,9 @@ impl<'w> Soc<'w> {
 
     fn start(&mut self, now: Instant, lane: LaneId, task: &Task) {
         let world = self.world;
-        let truth = self
-            .truths
-            .get(task.ticket as usize)
-            .copied()
-            .unwrap_or(Truth {
-                // An answer that joins the history: its noise is its version's.
-                noise: (u64::from(task.stream.0) << 32) | u64::from(task.version),
-                output: 0,
-            });
+        let truth = self.truth(task);
         let kind = world.stages[task.stage.0 as usize].kind;
-        let tokens = if kind == StageKind::Decode {
-            truth.output.saturating_sub(1).min(task.size)
-        } else {
-            0
-        };
+        let tokens = generated(kind, truth, task);
         let played = self.costs.of(world, lane, task, kind, tokens);
         if !played.measured {
             self.unmeasured[played.load.engine.0 as usize][task.stage.0 as usize] += 1;
@@ -445,6 +467,16 @@ impl Running {
         self.updated = now;
         self.slowdown = slowdown;
         self.end = now + Duration((self.left * slowdown + 0.5) as u64);
+    }
+}
+
+/// Tokens that a task generates.
+#[inline]
+fn generated(kind: StageKind, truth: Truth, task: &Task) -> u32 {
+    if kind == StageKind::Decode {
+        truth.output.saturating_sub(1).min(task.size)
+    } else {
+        0
     }
 }
 

@@ -114,6 +114,13 @@ impl<'a> View<'a> {
         lane.held.is_none() && !lane.failed && lane.queued().all(waits)
     }
 
+    /// Whether a request that is placed on a lane now would be the next that it takes up: nothing runs there,
+    /// and no query waits.
+    pub fn is_free(&self, lane: LaneId) -> bool {
+        let lane = self.state.lane(lane);
+        lane.held.is_none() && !lane.failed && lane.queries.is_empty()
+    }
+
     /// Whether any lane runs anything.
     pub fn anything_running(&self) -> bool {
         self.state.lanes_busy > 0

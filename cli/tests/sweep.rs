@@ -1,0 +1,240 @@
+//! Sweeps: killed, sharded and on any number of threads, the files are the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+const STUDY: &str = "tests/cmd/study.in";
+/// 60 cells of a few milliseconds.
+const VARY: [&str; 6] = [
+    "--vary",
+    "policy=state_aware:w,serial,round_robin",
+    "--vary",
+    "run.horizon_s=60..240/4",
+    "--vary",
+    "soc:memory.bandwidth_gbps=18..30",
+];
+
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a folder can be made");
+    path
+}
+
+fn sweep(out: &Path, further: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crossinfer"));
+    command
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(STUDY))
+        .args([
+            "sweep",
+            "toy.toml",
+            "--sample",
+            "sobol:5",
+            "--replications",
+            "2",
+            "--out",
+        ])
+        .arg(out)
+        .args(VARY)
+        .args(further)
+        .stderr(Stdio::piped());
+    command
+}
+
+fn done(command: &mut Command) -> String {
+    let output = command.output().expect("the command runs");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+    error
+}
+
+fn results(out: &Path) -> [Vec<u8>; 2] {
+    ["results.csv", "results.parquet"].map(|name| fs::read(out.join(name)).expect("it is written"))
+}
+
+/// Lines of a journal behind its header, and whether it ends within one.
+fn lines(out: &Path) -> (usize, bool) {
+    let bytes = fs::read(out.join("journal")).unwrap_or_default();
+    let whole = bytes.iter().filter(|&&byte| byte == b'\n').count();
+    (
+        whole.saturating_sub(1),
+        bytes.last().is_some_and(|&byte| byte != b'\n'),
+    )
+}
+
+#[test]
+fn killed_at_any_instant_it_goes_on_to_the_same_files() {
+    let root = folder("sweep-killed");
+    let whole = root.join("whole");
+    done(&mut sweep(&whole, &["--jobs", "1"]));
+    let expected = results(&whole);
+    assert_eq!(lines(&whole), (60, false));
+
+    let out = root.join("killed");
+    let (mut kills, mut before) = (0, 0);
+    // Instants of a generator with a seed, so that a failure can be found again.
+    let mut random = 12_345_u64;
+    loop {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let mut child = sweep(&out, &["--jobs", "2"])
+            .spawn()
+            .expect("the command runs");
+        thread::sleep(Duration::from_millis(5 + (random >> 33) % 60));
+        if child.try_wait().expect("it can be asked").is_some() || kills > 200 {
+            child.wait().expect("it ends");
+            break;
+        }
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        kills += 1;
+        // What was there stays, but for a torn end.
+        let (now, _) = lines(&out);
+        assert!(now >= before, "{now} rows are left of {before}");
+        before = now;
+    }
+    assert!(kills > 0, "nothing was killed");
+    let said = done(&mut sweep(&out, &[]));
+    assert!(said.contains("60 cells"), "{said}");
+    assert_eq!(results(&out), expected, "after {kills} kills");
+}
+
+#[test]
+fn torn_and_damaged_rows_are_run_again() {
+    let root = folder("sweep-torn");
+    let out = root.join("out");
+    done(&mut sweep(&out, &[]));
+    let expected = results(&out);
+    let journal = fs::read(out.join("journal")).expect("it is written");
+    let header = journal
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .expect("it has lines")
+        + 1;
+    // Cut at every kind of place: within the header, at its end, within and between rows.
+    for cut in [
+        0,
+        1,
+        header - 1,
+        header,
+        header + 1,
+        header + 500,
+        journal.len() - 1,
+    ] {
+        fs::write(out.join("journal"), &journal[..cut]).expect("can be written");
+        done(&mut sweep(&out, &[]));
+        assert_eq!(results(&out), expected, "cut at {cut}");
+    }
+    let mut damaged = journal.clone();
+    damaged[header + 300] ^= 1;
+    fs::write(out.join("journal"), &damaged).expect("can be written");
+    let said = done(&mut sweep(&out, &[]));
+    assert!(said.contains("1 damaged"), "{said}");
+    assert_eq!(results(&out), expected);
+}
+
+#[test]
+fn threads_and_shards_change_nothing() {
+    let root = folder("sweep-shards");
+    let one = root.join("one");
+    done(&mut sweep(&one, &["--jobs", "1"]));
+    let four = root.join("four");
+    done(&mut sweep(&four, &["--jobs", "4"]));
+    assert_eq!(results(&one), results(&four));
+    let shards: Vec<PathBuf> = ["3/3", "1/3", "2/3"]
+        .iter()
+        .map(|shard| {
+            let out = root.join(shard.replace('/', "-of-"));
+            done(&mut sweep(&out, &["--shard", shard]));
+            out
+        })
+        .collect();
+    let merged = root.join("merged");
+    // Twice: what is merged already changes nothing.
+    for _ in 0..2 {
+        let mut merge = Command::new(env!("CARGO_BIN_EXE_crossinfer"));
+        done(merge.arg("merge").args(&shards).arg("--out").arg(&merged));
+        assert_eq!(results(&one), results(&merged));
+    }
+}
+
+#[test]
+fn another_sweep_in_the_folder_and_wrong_keys_are_refused() {
+    let root = folder("sweep-refused");
+    let out = root.join("out");
+    done(&mut sweep(&out, &["--shard", "1/30"]));
+    let refused = |command: &mut Command| {
+        let output = command.output().expect("the command runs");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = refused(&mut sweep(&out, &["--shard", "1/30", "--seed", "7"]));
+    assert!(said.contains("another sweep"), "{said}");
+    let said = refused(&mut sweep(&out, &["--shard", "2/30"]));
+    assert!(said.contains("holds shard 1/30"), "{said}");
+    let said = refused(&mut sweep(
+        &root.join("b"),
+        &["--vary", "run.horizont_s=1,2"],
+    ));
+    assert!(said.contains("horizont_s"), "{said}");
+    let said = refused(&mut sweep(
+        &root.join("c"),
+        &["--vary", "streams.door.x=1,2"],
+    ));
+    assert!(said.contains("streams.door.x"), "{said}");
+    let mut merge = Command::new(env!("CARGO_BIN_EXE_crossinfer"));
+    let said = refused(
+        merge
+            .arg("merge")
+            .arg(&out)
+            .arg("--out")
+            .arg(root.join("m")),
+    );
+    assert!(said.contains("name each shard once"), "{said}");
+}
+
+#[test]
+fn the_guides_job_array_runs() {
+    let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/lab.md"));
+    let guide = guide.expect("the guide is there");
+    let script = guide
+        .split("```sh\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .find(|script| script.contains("xargs"))
+        .expect("the guide has a job array");
+    let out = folder("sweep-guide");
+    for file in [
+        "toy.toml",
+        "profiles/models/vlm.toml",
+        "profiles/toy/soc.toml",
+        "profiles/toy/vlm.toml",
+    ] {
+        let to = out.join(file);
+        fs::create_dir_all(to.parent().expect("it has a folder")).expect("a folder can be made");
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(STUDY).join(file);
+        fs::copy(from, to).expect("a file can be copied");
+    }
+    let binaries = Path::new(env!("CARGO_BIN_EXE_crossinfer"))
+        .parent()
+        .expect("it has a folder");
+    let path = format!(
+        "{}:{}",
+        binaries.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let output = Command::new("sh")
+        .args(["-euc", script])
+        .current_dir(&out)
+        .env("PATH", path)
+        .output()
+        .expect("sh runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let table = fs::read_to_string(out.join("whole/results.csv")).expect("it is written");
+    assert_eq!(table.lines().count(), 1 + 40, "{error}");
+}

@@ -1,0 +1,341 @@
+//! What no schedule beats: a lower bound of every request's latency, and an upper one of the answers per
+//! second.
+//!
+//! Both are of a run as it was drawn: its arrivals, lengths and the spread of its stage times. They keep the
+//! engines, the costs alone and the order of stages, and relax all else: transfers, memory, modes, queues. So
+//! they hold for every policy, and a gap to them need not be one that any policy could close; on small cases
+//! [`crate::oracle`] says what could.
+
+mod throughput;
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use sim::contention::Load;
+use sim::dispatch::{Completion, Dispatcher, Effect, Effects, Input, Task};
+use sim::drive::{Executor, drive};
+use sim::soc::Soc;
+use sim::spec::model::StageKind;
+use sim::spec::scenario::Binding;
+use sim::time::Instant;
+use sim::world::{EngineId, Graph, LaneId, StageId, World};
+use throughput::Job;
+
+/// A request with its bounds. Times in seconds from its arrival.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounded {
+    /// Time to the first token.
+    pub ttft_s: f64,
+    /// No schedule has it earlier.
+    pub ttft_bound_s: f64,
+    /// Time to the last token.
+    pub completion_s: f64,
+    /// No schedule has it earlier.
+    pub completion_bound_s: f64,
+    /// On its lane: the least time alone from query prefill to the last token.
+    pub service_bound_s: f64,
+    /// Whether it arrived after the warm-up.
+    pub counts: bool,
+}
+
+/// A run beside its bounds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Requests that were answered, in order of their ends.
+    pub requests: Vec<Bounded>,
+    /// Answers per second between the end of the warm-up and the last answer, of those that count.
+    pub throughput_rps: Option<f64>,
+    /// No schedule answers them at a higher rate: the linear program of [`Run::work_s`].
+    pub throughput_bound_rps: Option<f64>,
+    /// Least time, s, in which the stages of the answers that count, and of the frames that arrived after the
+    /// warm-up and were published before the last answer, can be done on all lanes together.
+    pub work_s: f64,
+}
+
+fn watched(world: &World, run: u32) -> Book<'_> {
+    let book = Book {
+        world,
+        arrived: BTreeMap::new(),
+        tasks: BTreeMap::new(),
+        versions: vec![BTreeMap::new(); world.streams.len()],
+        published: vec![Instant::ZERO; world.streams.len()],
+        jobs: Vec::new(),
+        frames: Vec::new(),
+        requests: Vec::new(),
+        keys: Vec::new(),
+        last: Instant::ZERO,
+    };
+    let mut executor = Watching {
+        soc: Soc::new(world, run),
+        book,
+    };
+    let mut dispatcher = Dispatcher::new(world);
+    drive(&mut executor, &mut dispatcher, &mut Effects::new(), &mut ());
+    executor.book
+}
+
+/// Plays replication `run` and bounds it.
+pub fn run(world: &World, run: u32) -> Run {
+    watched(world, run).close()
+}
+
+/// Stream and number, arrival and bounds of every request that was answered.
+pub(crate) fn requests(world: &World, run: u32) -> Vec<((u16, u32), Instant, Bounded)> {
+    let book = watched(world, run);
+    let keys = book.keys.into_iter();
+    keys.zip(book.requests)
+        .map(|((stream, index, arrived), bounded)| ((stream, index), arrived, bounded))
+        .collect()
+}
+
+/// Every replication of a world, on the threads of the current pool.
+pub fn runs(world: &World) -> Vec<Run> {
+    (0..world.replications)
+        .into_par_iter()
+        .map(|index| run(world, index))
+        .collect()
+}
+
+/// A stage of a request or frame: its time alone on every lane, ns (infinite where a lane cannot), and the load
+/// that it puts there.
+#[derive(Clone, Debug)]
+struct Stage {
+    id: StageId,
+    alone: Vec<(f64, Load)>,
+}
+
+impl Stage {
+    fn least(&self) -> f64 {
+        let all = self.alone.iter().map(|(ns, _)| *ns);
+        all.fold(f64::INFINITY, f64::min)
+    }
+}
+
+const NO_LOAD: Load = Load {
+    engine: EngineId(0),
+    mu: 0.0,
+};
+
+/// The simulated SoC, asked what each task would have taken elsewhere.
+struct Watching<'w> {
+    soc: Soc<'w>,
+    book: Book<'w>,
+}
+
+impl Executor for Watching<'_> {
+    fn next(&mut self) -> Option<(Instant, Input)> {
+        let next = self.soc.next();
+        if let Some((now, Input::Frame { ticket, .. })) = next {
+            self.book.arrived.insert(ticket, now);
+        }
+        next
+    }
+
+    fn apply(&mut self, now: Instant, effect: &Effect) {
+        if let Effect::Start { task, .. } = effect {
+            let lanes = 0..self.book.world.lanes.len();
+            let alone = lanes.map(|lane| {
+                let alone = self.soc.alone(LaneId(lane as u8), task);
+                alone.unwrap_or((f64::INFINITY, NO_LOAD))
+            });
+            let alone = alone.collect();
+            self.book.starts(task, alone);
+        } else {
+            self.book.effect(now, effect);
+        }
+        self.soc.apply(now, effect);
+    }
+}
+
+struct Book<'w> {
+    world: &'w World,
+    /// Arrivals of frames that are under way, by ticket.
+    arrived: BTreeMap<u32, Instant>,
+    /// Stages of what is under way, by ticket.
+    tasks: BTreeMap<u32, Vec<Stage>>,
+    /// By stream and version: before this, it cannot have been published.
+    versions: Vec<BTreeMap<u32, Instant>>,
+    /// The same of the newest version.
+    published: Vec<Instant>,
+    /// Stages of answers that count.
+    jobs: Vec<Job>,
+    /// Those of frames that arrived after the warm-up, with the time of publication.
+    frames: Vec<(Instant, Job)>,
+    requests: Vec<Bounded>,
+    /// Stream, number and arrival of each.
+    keys: Vec<(u16, u32, Instant)>,
+    last: Instant,
+}
+
+impl Book<'_> {
+    fn starts(&mut self, task: &Task, alone: Vec<(f64, Load)>) {
+        let kind = self.world.stages[task.stage.0 as usize].kind;
+        let moves = matches!(
+            kind,
+            StageKind::Export | StageKind::Import | StageKind::Reconstruct
+        );
+        if moves || task.ticket == u32::MAX {
+            return;
+        }
+        let stage = Stage {
+            id: task.stage,
+            alone,
+        };
+        self.tasks.entry(task.ticket).or_default().push(stage);
+    }
+
+    fn effect(&mut self, now: Instant, effect: &Effect) {
+        match effect {
+            Effect::Publish {
+                stream,
+                version,
+                ticket,
+                ..
+            } => self.publish(now, stream.0 as usize, *version, *ticket),
+            Effect::Complete(done) => self.complete(now, done),
+            Effect::Refuse { ticket, .. } => {
+                self.tasks.remove(ticket);
+            }
+            _ => {}
+        }
+    }
+
+    fn publish(&mut self, now: Instant, stream: usize, version: u32, ticket: Option<u32>) {
+        let mut earliest = self.published[stream];
+        if let Some(ticket) = ticket {
+            let stages = self.tasks.remove(&ticket).unwrap_or_default();
+            let arrived = self.arrived.remove(&ticket).unwrap_or(now);
+            let path = Path::of(self.world, &stages, false);
+            earliest = (arrived + ns(path.before)).max(earliest) + ns(path.bound);
+            if arrived >= self.world.warm_up {
+                let jobs = jobs(&self.world.frame_graph, stages);
+                self.frames.extend(jobs.map(|job| (now, job)));
+            }
+        }
+        self.published[stream] = earliest;
+        self.versions[stream].insert(version, earliest);
+        // A request reads no version that was old long ago.
+        if self.versions[stream].len() > 1 << 16 {
+            self.versions[stream].pop_first();
+        }
+    }
+
+    fn complete(&mut self, now: Instant, done: &Completion) {
+        let world = self.world;
+        let stages = self.tasks.remove(&done.ticket).unwrap_or_default();
+        // Which version a query reads depends on the schedule unless it is bound as it arrives to all frames
+        // before it.
+        let ready = match world.binding {
+            Binding::Arrived => self.versions[done.stream.0 as usize]
+                .get(&done.version)
+                .copied()
+                .unwrap_or_default(),
+            Binding::Published | Binding::AtDispatch => Instant::ZERO,
+        };
+        let path = Path::of(world, &stages, true);
+        let waits = ready.saturating_since(done.arrived).0 as f64;
+        let begin = path.before.max(waits);
+        let secs = |ns: f64| ns * 1e-9;
+        let counts = done.arrived >= world.warm_up;
+        self.requests.push(Bounded {
+            ttft_s: done
+                .first_token
+                .saturating_since(done.arrived)
+                .as_secs_f64(),
+            ttft_bound_s: secs(begin + path.first),
+            completion_s: now.saturating_since(done.arrived).as_secs_f64(),
+            completion_bound_s: secs(begin + path.bound),
+            service_bound_s: secs(path.bound),
+            counts,
+        });
+        self.keys.push((done.stream.0, done.index, done.arrived));
+        if counts {
+            self.last = now;
+            self.jobs.extend(jobs(&world.query_graph, stages));
+        }
+    }
+
+    fn close(mut self) -> Run {
+        let window = self.last.saturating_since(self.world.warm_up).as_secs_f64();
+        let frames = self.frames.drain(..).filter(|(at, _)| *at <= self.last);
+        self.jobs.extend(frames.map(|(_, job)| job));
+        let answers = self
+            .requests
+            .iter()
+            .filter(|request| request.counts)
+            .count() as f64;
+        let work_s = throughput::least_time(self.world, &self.jobs) * 1e-9;
+        Run {
+            throughput_rps: (window > 0.0).then(|| answers / window),
+            throughput_bound_rps: (work_s > 0.0).then(|| answers / work_s),
+            work_s,
+            requests: self.requests,
+        }
+    }
+}
+
+/// What must be done for a request or frame, however it is prepared: a rebuild that encodes frames again is the
+/// schedule's own.
+fn jobs(graph: &Graph, stages: Vec<Stage>) -> impl Iterator<Item = Job> + '_ {
+    let own = move |stage: &Stage| graph.stages.contains(&stage.id);
+    stages.into_iter().filter(own).map(|stage| Job {
+        class: stage.id.0,
+        alone: stage.alone,
+    })
+}
+
+fn ns(ns: f64) -> sim::time::Duration {
+    sim::time::Duration(if ns.is_finite() { ns as u64 } else { 0 })
+}
+
+/// The critical path of a request or frame, each stage on its best lane, ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Path {
+    /// Until the stage that binds it to a lane may start.
+    before: f64,
+    /// From then to the first token: the bound stages up to the query's prefill.
+    first: f64,
+    /// All bound stages, which share a lane.
+    bound: f64,
+}
+
+impl Path {
+    fn of(world: &World, stages: &[Stage], query: bool) -> Self {
+        let graph = if query {
+            &world.query_graph
+        } else {
+            &world.frame_graph
+        };
+        let find = |id: StageId| stages.iter().filter(move |stage| stage.id == id);
+        // When each position of the graph can have ended; what did not run takes no time.
+        let mut ends = vec![0.0_f64; graph.stages.len()];
+        for (at, &id) in graph.stages.iter().enumerate() {
+            let after = (0..at).filter(|before| graph.after[at] >> before & 1 != 0);
+            let ready = after.fold(0.0, |ready: f64, before| ready.max(ends[before]));
+            let least: f64 = find(id).map(Stage::least).sum();
+            ends[at] = ready + least;
+        }
+        let first = graph.bound_at as usize;
+        let before = (0..first).filter(|before| graph.after[first] >> before & 1 != 0);
+        let before = before.fold(0.0, |ready: f64, at| ready.max(ends[at]));
+        let bound: Vec<&Stage> = graph
+            .stages
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| graph.bound >> at & 1 != 0)
+            .flat_map(|(_, &id)| find(id))
+            .collect();
+        let lanes = 0..world.lanes.len();
+        let on = |lane: usize| bound.iter().map(|stage| stage.alone[lane].0).sum::<f64>();
+        let together = lanes.map(on).fold(f64::INFINITY, f64::min);
+        Self {
+            before,
+            first: find(graph.stages[first]).map(Stage::least).sum(),
+            bound: if bound.is_empty() || !together.is_finite() {
+                0.0
+            } else {
+                together
+            },
+        }
+    }
+}

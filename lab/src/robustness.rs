@@ -1,0 +1,300 @@
+//! How policies fare when what they believe is wrong: stage costs, and lengths of answers.
+//!
+//! The truth stays; beliefs change. Every disturbed run meets the arrivals, lengths and spreads of the
+//! undisturbed one, so that differences are pairs.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use reports::interval::Replicated;
+use reports::metric::COMPLETION;
+use reports::number;
+use serde_json::{Value, json};
+use sim::cost::{Cost, CostTable, Time};
+use sim::dispatch::{Effect, Input};
+use sim::drive::Sink;
+use sim::metrics::LoadVerdict;
+use sim::rng::mix;
+use sim::simulation::Simulation;
+use sim::spec::scenario::LengthPrediction;
+use sim::world::World;
+
+/// What is wrong with a policy's beliefs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Disturbance {
+    /// Each stage of each engine is believed to cost this factor more, or as much less, at even chance; other
+    /// ones in every replication.
+    Costs(f64),
+    /// Lengths are predicted so that of two requests the longer is known with this probability, above 0.5 and
+    /// below 1.
+    Lengths(f64),
+    /// Nothing is known of a single length but the mean.
+    MeanLengths,
+    /// Every length is known.
+    ExactLengths,
+}
+
+impl Disturbance {
+    /// What is tried, the mildest first of each kind.
+    pub const ALL: [Self; 7] = [
+        Self::Costs(1.25),
+        Self::Costs(1.5),
+        Self::Costs(2.0),
+        Self::ExactLengths,
+        Self::Lengths(0.9),
+        Self::Lengths(0.75),
+        Self::MeanLengths,
+    ];
+
+    /// As the head of a column.
+    fn short(self) -> String {
+        match self {
+            Self::Costs(factor) => format!("cost×{factor}"),
+            Self::Lengths(accuracy) => format!("len.{:.0}%", 100.0 * accuracy),
+            Self::MeanLengths => "len.mean".into(),
+            Self::ExactLengths => "len.exact".into(),
+        }
+    }
+
+    /// In words.
+    pub fn name(self) -> String {
+        match self {
+            Self::Costs(factor) => format!("costs ×÷{factor}"),
+            Self::Lengths(accuracy) => format!("lengths {:.0} %", 100.0 * accuracy),
+            Self::MeanLengths => "lengths mean".into(),
+            Self::ExactLengths => "lengths exact".into(),
+        }
+    }
+}
+
+/// A policy under one disturbance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Disturbed {
+    /// What is wrong.
+    pub by: Disturbance,
+    /// Its replications.
+    pub runs: Replicated,
+    /// Of two requests of different length, how often the longer was predicted to be; `None`: lengths do not
+    /// differ.
+    pub rank_accuracy: Option<f64>,
+}
+
+/// Each world under each disturbance, on the threads of the current pool.
+pub fn disturb(worlds: &mut [World], disturbances: &[Disturbance]) -> Vec<Vec<Disturbed>> {
+    worlds
+        .par_iter_mut()
+        .map(|world| disturbances.iter().map(|&by| one(world, by)).collect())
+        .collect()
+}
+
+fn one(world: &mut World, by: Disturbance) -> Disturbed {
+    let prediction = world.prediction;
+    match by {
+        Disturbance::Costs(_) => {}
+        Disturbance::MeanLengths => world.prediction = LengthPrediction::Mean,
+        Disturbance::ExactLengths => world.prediction = LengthPrediction::Exact,
+        Disturbance::Lengths(accuracy) => world.prediction = noisy(world, accuracy),
+    }
+    let believed = world.believed_costs.take();
+    let mut runs = Replicated::default();
+    let mut ranks = Ranks::default();
+    for run in 0..world.replications {
+        let base = believed.as_ref().unwrap_or(&world.costs);
+        world.believed_costs = match by {
+            Disturbance::Costs(factor) => Some(scaled(base, factor, run)),
+            _ => believed.clone(),
+        };
+        let mut simulation = Simulation::new(world);
+        ranks.open.clear();
+        simulation.run_into(run, &mut ranks);
+        runs.summaries.push(simulation.summary());
+    }
+    world.believed_costs = believed;
+    world.prediction = prediction;
+    Disturbed {
+        by,
+        runs,
+        rank_accuracy: ranks.accuracy(),
+    }
+}
+
+/// The changes of mean completion times, paired, as lines; `*` where the change is shown by its interval.
+pub fn text(undisturbed: &[(String, Replicated)], disturbed: &[Vec<Disturbed>]) -> String {
+    let width = undisturbed.iter().map(|(name, _)| name.chars().count());
+    let width = width.max().unwrap_or(0).max(18);
+    let mut out = format!("\n{:width$}", "completion, %");
+    let names = disturbed.first().into_iter().flatten();
+    for one in names {
+        out += &format!(" {:>9}", one.by.short());
+    }
+    out.push('\n');
+    for ((name, runs), row) in undisturbed.iter().zip(disturbed) {
+        out += &format!("{name:width$}");
+        for one in row {
+            let cell = change(runs, &one.runs).map_or_else(
+                || number::ABSENT.to_owned(),
+                |(percent, shown)| format!("{percent:+.1}{}", if shown { "*" } else { " " }),
+            );
+            out += &format!(" {cell:>9}");
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    out + "Change of the mean time to the last token where beliefs are wrong, to the row's own: costs of each\n\
+           stage too high or low by that factor; lengths so well predicted that of two the longer is known\n\
+           that often. * its 95 % interval excludes 0.\n"
+}
+
+/// Change of the mean completion, %, and whether its interval excludes 0; `None` without a steady value.
+fn change(own: &Replicated, disturbed: &Replicated) -> Option<(f64, bool)> {
+    let steady = |runs: &Replicated| runs.verdict() != LoadVerdict::Saturated;
+    if !steady(own) || !steady(disturbed) {
+        return None;
+    }
+    let base = own.estimate(COMPLETION.get)?.mean;
+    let difference = disturbed.difference(own, COMPLETION.get)?;
+    let shown = difference.excludes_zero() == Some(true);
+    (base > 0.0).then(|| (100.0 * difference.mean / base, shown))
+}
+
+/// As a part of `compare.json`.
+pub fn json(undisturbed: &[(String, Replicated)], disturbed: &[Vec<Disturbed>]) -> Value {
+    let rows = undisturbed
+        .iter()
+        .zip(disturbed)
+        .map(|((policy, runs), row)| {
+            let row = row.iter().map(|one| {
+                let difference = one.runs.difference(runs, COMPLETION.get);
+                json!({
+                    "by": one.by.name(),
+                    "rank_accuracy": one.rank_accuracy,
+                    "completion_s.mean": one.runs.estimate(COMPLETION.get).map(|e| e.mean),
+                    "difference": difference.map(|e| e.mean),
+                    "ci95": difference.and_then(|e| e.half_width),
+                    "steady": one.runs.verdict() != LoadVerdict::Saturated,
+                })
+            });
+            json!({ "policy": policy, "disturbed": row.collect::<Vec<_>>() })
+        });
+    rows.collect()
+}
+
+/// Costs, each engine's stage by the factor or its inverse.
+fn scaled(costs: &CostTable, factor: f64, draw: u32) -> CostTable {
+    let mut table = costs.clone();
+    for (engine, row) in table.rows.iter_mut().enumerate() {
+        for (stage, costs) in row.iter_mut().enumerate() {
+            let Some(costs) = costs else { continue };
+            let coin = mix(mix(u64::from(draw) << 32
+                | (engine as u64) << 8
+                | stage as u64));
+            let by = if coin >> 63 == 0 {
+                factor
+            } else {
+                1.0 / factor
+            };
+            scale(&mut costs.alone, by);
+            if let Some(corun) = &mut costs.corun {
+                scale(corun, by);
+            }
+        }
+    }
+    table
+}
+
+fn scale(cost: &mut Cost, by: f64) {
+    match &mut cost.time {
+        Time::Linear {
+            fixed,
+            per_token,
+            per_token_context,
+        } => {
+            *fixed *= by;
+            *per_token *= by;
+            *per_token_context *= by;
+        }
+        Time::Table {
+            secs,
+            per_token_context,
+            ..
+        } => {
+            for secs in secs {
+                *secs *= by;
+            }
+            *per_token_context *= by;
+        }
+        Time::Transfer { fixed, bytes_per_s } => {
+            *fixed *= by;
+            *bytes_per_s /= by;
+        }
+    }
+}
+
+/// The noise of predictions whose measured rank accuracy is nearest to the one asked for.
+fn noisy(world: &mut World, accuracy: f64) -> LengthPrediction {
+    let (mut low, mut high) = (0.001_f64, 50.0_f64);
+    for _ in 0..14 {
+        // More noise, less accuracy; half way on a logarithmic scale.
+        let middle = (low * high).sqrt();
+        world.prediction = LengthPrediction::Noisy { cv: middle };
+        let mut ranks = Ranks::default();
+        Simulation::new(world).run_into(0, &mut ranks);
+        match ranks.accuracy() {
+            Some(found) if found > accuracy => low = middle,
+            Some(_) => high = middle,
+            None => break,
+        }
+    }
+    LengthPrediction::Noisy {
+        cv: (low * high).sqrt(),
+    }
+}
+
+/// Predicted and true lengths of answered requests.
+#[derive(Debug, Default)]
+struct Ranks {
+    open: BTreeMap<u32, u32>,
+    pairs: Vec<(u32, u32)>,
+}
+
+/// Most requests that are compared, each with each.
+const RANKED_MAX: usize = 1000;
+
+impl Ranks {
+    fn accuracy(&self) -> Option<f64> {
+        let (mut right, mut all) = (0.0, 0.0);
+        for (at, a) in self.pairs.iter().enumerate() {
+            for b in &self.pairs[..at] {
+                if a.1 != b.1 {
+                    all += 1.0;
+                    // Equal predictions are a coin's toss.
+                    right += match (a.0.cmp(&b.0), a.1.cmp(&b.1)) {
+                        (std::cmp::Ordering::Equal, _) => 0.5,
+                        (predicted, real) => f64::from(u8::from(predicted == real)),
+                    };
+                }
+            }
+        }
+        (all > 0.0).then(|| right / all)
+    }
+}
+
+impl Sink for Ranks {
+    fn input(&mut self, _: sim::time::Instant, input: &Input) {
+        if let Input::Query {
+            ticket, predicted, ..
+        } = input
+        {
+            self.open.insert(*ticket, *predicted);
+        }
+    }
+
+    fn effect(&mut self, _: sim::time::Instant, effect: &Effect) {
+        if let Effect::Complete(done) = effect
+            && self.pairs.len() < RANKED_MAX
+            && let Some(predicted) = self.open.remove(&done.ticket)
+        {
+            self.pairs.push((predicted, done.output));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Keys of the files of a scenario, and setting them.
+
+use std::fmt;
+
+use sim::load::Kind;
+use toml_edit::{DocumentMut, Item, TableLike};
+
+use super::Error;
+use super::axis::Value;
+
+/// Which file a key is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// A key of a file.
+    File(Kind),
+    /// The policy, as the command line takes it.
+    Policy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Name(String),
+    Place(usize),
+}
+
+/// A key: `run.horizon_s`, `streams.door.queries.deadline_s` or `streams[0].…` of the scenario,
+/// `soc:memory.bandwidth_gbps` and the like of a profile, or `policy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Which file it is of.
+    pub kind: KeyKind,
+    steps: Vec<Step>,
+    text: String,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Key {
+    /// Reads a key.
+    ///
+    /// # Errors
+    ///
+    /// An empty part, or a place that is no number.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let (kind, path) = match text.split_once(':') {
+            Some(("scenario", path)) => (Kind::Scenario, path),
+            Some(("soc", path)) => (Kind::Soc, path),
+            Some(("model", path)) => (Kind::Model, path),
+            Some(("costs", path)) => (Kind::Costs, path),
+            Some((other, _)) => {
+                return Err(Error::asked(
+                    format!("`{text}`: there is no file `{other}`"),
+                    "write `soc:`, `model:` or `costs:` before a key of a profile",
+                ));
+            }
+            None => (Kind::Scenario, text),
+        };
+        let kind = if text == "policy" {
+            KeyKind::Policy
+        } else {
+            KeyKind::File(kind)
+        };
+        let wrong = || {
+            Error::asked(
+                format!("`{text}` is no key"),
+                "write it with points between, as `run.horizon_s` or `streams.door.queries.deadline_s`",
+            )
+        };
+        let mut steps = Vec::new();
+        for part in parts(path).ok_or_else(wrong)? {
+            let (name, mut places) = part
+                .split_once('[')
+                .map_or((part, ""), |(name, rest)| (name, rest));
+            let name = name.trim_matches('"');
+            if name.is_empty() {
+                return Err(wrong());
+            }
+            steps.push(Step::Name(name.to_owned()));
+            while !places.is_empty() {
+                let (place, rest) = places.split_once(']').ok_or_else(wrong)?;
+                steps.push(Step::Place(place.parse().map_err(|_| wrong())?));
+                places = match rest.strip_prefix('[') {
+                    Some(next) => next,
+                    None if rest.is_empty() => "",
+                    None => return Err(wrong()),
+                };
+            }
+        }
+        Ok(Self {
+            kind,
+            steps,
+            text: text.to_owned(),
+        })
+    }
+
+    /// Whether a change of it may change which files are read.
+    pub fn names_files(&self) -> bool {
+        let first = match self.steps.first() {
+            Some(Step::Name(name)) => name.as_str(),
+            _ => "",
+        };
+        let trace = |step: &Step| matches!(step, Step::Name(name) if name == "trace");
+        self.kind == KeyKind::File(Kind::Scenario)
+            && (["soc", "model", "costs", "beliefs"].contains(&first)
+                || self.steps.iter().any(trace)
+                || matches!(self.steps.last(), Some(Step::Name(name)) if ["arrivals", "clock", "frames", "queries", "streams"].contains(&name.as_str())))
+    }
+
+    /// Sets it in a document.
+    ///
+    /// # Errors
+    ///
+    /// A step that is not there: a stream of no such name, a place beyond the end, a key within a number.
+    pub fn set(&self, document: &mut DocumentMut, value: &Value) -> Result<(), String> {
+        let mut item = document.as_item_mut();
+        for step in &self.steps {
+            item = self.step(item, step)?;
+        }
+        let new = toml(value)?;
+        // A number with its origin keeps it, but not the interval in which another value was believed to lie.
+        let long = item
+            .as_table_like_mut()
+            .filter(|table| table.contains_key("value"));
+        match (long, value) {
+            (Some(table), Value::Int(_) | Value::Float(_)) => {
+                table.insert("value", Item::Value(new));
+                for end in ["low", "high"] {
+                    table.remove(end);
+                }
+            }
+            _ => *item = Item::Value(new),
+        }
+        Ok(())
+    }
+
+    fn step<'i>(&self, item: &'i mut Item, step: &Step) -> Result<&'i mut Item, String> {
+        match step {
+            Step::Place(place) => {
+                let there = match item {
+                    Item::ArrayOfTables(list) => list.len(),
+                    Item::Value(toml_edit::Value::Array(list)) => list.len(),
+                    _ => return Err(format!("`{self}`: `[{place}]` is of no list")),
+                };
+                item.get_mut(*place)
+                    .ok_or_else(|| format!("`{self}`: the list has {there} entries, from [0] on"))
+            }
+            Step::Name(name) => {
+                if let Item::ArrayOfTables(list) = item {
+                    let named = |table: &toml_edit::Table| {
+                        table.get("name").and_then(Item::as_str) == Some(name)
+                    };
+                    let at = list.iter().position(named);
+                    let names: Vec<_> = list
+                        .iter()
+                        .filter_map(|table| {
+                            table.get("name")?.as_str().map(|name| format!("`{name}`"))
+                        })
+                        .collect();
+                    let at = at.ok_or_else(|| {
+                        format!("`{self}`: there is no `{name}`, only {}", names.join(", "))
+                    })?;
+                    return item
+                        .get_mut(at)
+                        .ok_or_else(|| format!("`{self}`: there is no `{name}`"));
+                }
+                if item.is_none() {
+                    *item =
+                        Item::Value(toml_edit::Value::InlineTable(toml_edit::InlineTable::new()));
+                }
+                let table: &mut dyn TableLike = item
+                    .as_table_like_mut()
+                    .ok_or_else(|| format!("`{self}`: there is no `{name}` in what is no table"))?;
+                Ok(table.entry(name).or_insert(Item::None))
+            }
+        }
+    }
+}
+
+/// Splits at points outside of quotes.
+fn parts(path: &str) -> Option<Vec<&str>> {
+    let (mut list, mut from, mut quoted) = (Vec::new(), 0, false);
+    for (at, c) in path.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '.' if !quoted => {
+                list.push(&path[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    list.push(&path[from..]);
+    (!quoted).then_some(list)
+}
+
+fn toml(value: &Value) -> Result<toml_edit::Value, String> {
+    Ok(match value {
+        Value::Int(value) => (*value).into(),
+        Value::Float(value) => (*value).into(),
+        Value::Bool(value) => (*value).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Toml(text) => text
+            .parse()
+            .map_err(|_| format!("`{text}` is no TOML value"))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str, key: &str, value: &Value) -> Result<String, String> {
+        let mut document: DocumentMut = text.parse().expect("is TOML");
+        Key::parse(key)
+            .expect("is a key")
+            .set(&mut document, value)?;
+        let text = document.to_string();
+        // What is written can be read.
+        text.parse::<DocumentMut>().expect("is TOML");
+        Ok(text)
+    }
+
+    #[test]
+    fn keys_are_set_where_they_are_and_made_where_they_are_not() {
+        let of = |text, key, value| set(text, key, &value).expect("is set");
+        assert_eq!(of("a = 1\n", "a", Value::Int(2)), "a = 2\n");
+        assert_eq!(
+            of("a = 1\n", "b.c", Value::Bool(true)),
+            "a = 1\nb = { c = true }\n"
+        );
+        assert_eq!(
+            of(
+                "[[streams]]\nname = \"x\"\nq = { p = { r = 1 } }\n",
+                "streams.x.q.p.r",
+                Value::Float(0.5)
+            ),
+            "[[streams]]\nname = \"x\"\nq = { p = { r = 0.5 } }\n"
+        );
+        assert_eq!(
+            of("[[s]]\nk = 1\n", "s[0].k", Value::Int(3)),
+            "[[s]]\nk = 3\n"
+        );
+        assert_eq!(
+            of(
+                "p = { value = 1, high = 2, origin = \"x\" }\n",
+                "p",
+                Value::Int(3)
+            ),
+            "p = { value = 3, origin = \"x\" }\n"
+        );
+        assert_eq!(of("a = [1, 2]\n", "a[1]", Value::Int(3)), "a = [1, 3]\n");
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        for (text, key) in [
+            ("a = 1\n", "a.b"),
+            ("[[streams]]\nname = \"x\"\n", "streams.y.k"),
+            ("[[streams]]\nname = \"x\"\n", "streams[1].k"),
+            ("a = 1\n", "a[0]"),
+        ] {
+            let message = set(text, key, &Value::Int(1)).expect_err(key);
+            assert!(message.contains(key), "{message}");
+        }
+        for key in ["", "a..b", "a[x]", "a[0", "a[0]b", "disk:a"] {
+            Key::parse(key).expect_err(key);
+        }
+    }
+}
