@@ -18,7 +18,7 @@ policy.naive = {}
 name = "door"
 frames = { clock = { periodic = { rate_hz = 0.5 } }, count = 2 }
 [streams.queries]
-arrivals = { periodic = { rate_hz = 1 } }
+arrivals = { periodic = { period_s = 1 } }
 start_s = 0.5
 count = 3
 prompt_tokens = 8
