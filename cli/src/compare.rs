@@ -29,6 +29,7 @@ const REPLICATIONS: u32 = 10;
 ///
 /// The first policy is the reference that the others are compared with.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[command(
     after_long_help = "Example:\n  crossinfer compare scenarios/two-cameras-rk3588.toml \\\n    --policies state_aware,serial,single:gpu"
 )]

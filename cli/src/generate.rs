@@ -10,9 +10,9 @@ use crate::failure::say;
 
 /// Write a model of random weights in the shape of a published one, for timing and for tests.
 ///
-/// Language models (GGUF): `qwen2.5-0.5b`, and `mini` and `tiny` for tests, stored as q8_0, q4_0, q4_1,
-/// f16 or f32. Vision towers (ONNX): `clip-vit-b32`, and `vit-tiny` for tests, stored as f32 or qdq
-/// (8-bit weights, 16-bit activations, for integer accelerators). They take as long as the published
+/// Language models (GGUF): `qwen2.5-0.5b`, and `mini` and `tiny` for tests, stored as `q8_0`, `q4_0`,
+/// `q4_1`, `f16` or `f32`. Vision towers (ONNX): `clip-vit-b32`, and `vit-tiny` for tests, stored as `f32` or
+/// `qdq` (8-bit weights, 16-bit activations, for integer accelerators). They take as long as the published
 /// ones, and mean nothing. The same seed gives the same file.
 #[derive(Debug, Args)]
 #[command(
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "MODEL")]
     pub(crate) model: String,
 
-    /// How its weights are stored [default: q8_0 or f32].
+    /// How its weights are stored [default: `q8_0` or `f32`].
     #[arg(long, value_name = "TYPE")]
     pub(crate) store: Option<String>,
 

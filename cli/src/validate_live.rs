@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     pub(crate) scenario: PathBuf,
 
     /// Policies with commas between, as `run --policy` takes them [default: the first
-    /// lane that can serve the scenario alone, naive,idle_first,state_aware:w+p+s].
+    /// lane that can serve the scenario alone, `naive,idle_first,state_aware:w+p+s`].
     #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
     pub(crate) policies: Vec<String>,
 

@@ -1,5 +1,7 @@
 //! How far policies are from what no schedule beats, in numbers and in lines.
 
+use std::fmt::Write as _;
+
 use rayon::prelude::*;
 use reports::interval::Estimate;
 use reports::number;
@@ -81,7 +83,7 @@ pub fn text(gaps: &Gaps) -> String {
     let width = gaps.policies.iter().map(|gap| gap.policy.chars().count());
     let width = width.max().unwrap_or(0).max(18);
     let mut out = format!(
-        "\n{:width$}  {:>17}  {:>17}  {:>17}\n{:width$}  {:>17}  {:>17}  {:>17}\n",
+        "\n{:width$}  {:>17}  {:>17}  {:>17}\n{:width$}  {:>17}  {:>17}  {:>17}",
         "to bounds",
         "answers/s",
         "TTFT, s",
@@ -102,8 +104,9 @@ pub fn text(gaps: &Gaps) -> String {
                 )
             }
         };
-        out += &format!(
-            "{:width$}  {:>17}  {:>17}  {:>17}\n",
+        _ = writeln!(
+            out,
+            "{:width$}  {:>17}  {:>17}  {:>17}",
             gap.policy,
             cell(&gap.throughput_rps),
             cell(&gap.ttft_s),
@@ -112,8 +115,9 @@ pub fn text(gaps: &Gaps) -> String {
     }
     for (objective, optimum) in &gaps.optima {
         let count = optimum.requests as f64;
-        out += &format!(
-            "best schedule of the first replication ({} requests): mean {} {} s{}\n",
+        _ = writeln!(
+            out,
+            "best schedule of the first replication ({} requests): mean {} {} s{}",
             optimum.requests,
             name(*objective),
             number::short(optimum.value_s / count),

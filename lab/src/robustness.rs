@@ -4,6 +4,7 @@
 //! undisturbed one, so that differences are pairs.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use rayon::prelude::*;
 use reports::interval::Replicated;
@@ -125,17 +126,17 @@ pub fn text(undisturbed: &[(String, Replicated)], disturbed: &[Vec<Disturbed>]) 
     let mut out = format!("\n{:width$}", "completion, %");
     let names = disturbed.first().into_iter().flatten();
     for one in names {
-        out += &format!(" {:>9}", one.by.short());
+        _ = write!(out, " {:>9}", one.by.short());
     }
     out.push('\n');
     for ((name, runs), row) in undisturbed.iter().zip(disturbed) {
-        out += &format!("{name:width$}");
+        _ = write!(out, "{name:width$}");
         for one in row {
             let cell = change(runs, &one.runs).map_or_else(
                 || number::ABSENT.to_owned(),
                 |(percent, shown)| format!("{percent:+.1}{}", if shown { "*" } else { " " }),
             );
-            out += &format!(" {cell:>9}");
+            _ = write!(out, " {cell:>9}");
         }
         out.truncate(out.trim_end().len());
         out.push('\n');

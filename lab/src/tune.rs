@@ -3,6 +3,8 @@
 //! The search sees the scenario's seed only. What it found best there is the luckiest of many, so its figure is
 //! measured anew on another seed, beside the scenario's own values on the same arrivals and lengths.
 
+use std::fmt::Write as _;
+
 use cmaes::{CMAESOptions, DVector};
 use rayon::prelude::*;
 use reports::interval::{Estimate, Replicated};
@@ -215,7 +217,9 @@ pub fn text(found: &Found, axes: &[Axis], objective: &Objective) -> String {
     let mut out = String::new();
     let width = axes.iter().map(|axis| axis.key.to_string().len());
     let width = width.max().unwrap_or(0).max(26);
-    let mut line = |name: &str, value: &str| out += &format!("{name:width$}  {value}\n");
+    let mut line = |name: &str, value: &str| {
+        _ = writeln!(out, "{name:width$}  {value}");
+    };
     for (axis, value) in axes.iter().zip(&found.values) {
         line(&axis.key.to_string(), &value.to_string());
     }

@@ -2,8 +2,8 @@
 
 use super::target::targets;
 
-fn one(text: &str) -> Result<super::Target, String> {
-    super::Target::parse(text)
+fn one(text: &str) -> Result<Target, String> {
+    Target::parse(text)
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Bounds hold whatever is simulated, and are met where nothing is in the way.
 
+use std::fmt::Write as _;
+
 use lab::bounds;
 use proptest::prelude::*;
 use validation::inline::Inline;
@@ -51,7 +53,8 @@ fn two(port: f64, policy: &str) -> sim::world::World {
          [origins.o]\nkind = 'assumed'\nnote = 'test'\n"
         .to_owned();
     for engine in ["a", "b"] {
-        costs += &format!(
+        _ = write!(
+            costs,
             "[engines.{engine}]\n[engines.{engine}.stages]\n\
              decode = {{ per_token_s = 0.01, bytes_per_token = {bytes} }}\n\
              prefill = {{ per_token_s = 1e-6, bytes_per_token = 0.0 }}\n\

@@ -2,7 +2,7 @@
 
 use super::chip::{self, Chip};
 use super::efficiency::{Case, Efficiencies, Factors, Family, Phase};
-use super::holdout::{self, Holdout};
+use super::holdout::{self, Holdout, Prediction};
 use super::profile;
 use super::shape::{Dimensions, Shape, bits};
 use super::stage::{Placed, Refusal};
@@ -326,7 +326,7 @@ fn a_chip_that_follows_the_law_is_predicted_without_its_rows() {
         .predictions
         .iter()
         .filter(|one| one.chip == "toy2")
-        .map(super::holdout::Prediction::error)
+        .map(Prediction::error)
         .collect();
     assert_eq!(own.len(), 6);
     for error in own {

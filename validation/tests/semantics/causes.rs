@@ -36,7 +36,7 @@ fn rows(profile: &Toy, machine: &Toy) -> Vec<Row> {
     let pair = Pair {
         policy: predicted.policy.to_string(),
         run: 0,
-        live: metrics.summary(dispatcher.peak_kv_bytes(), soc.unmeasured()),
+        live: metrics.summary(dispatcher.peak_kv_bytes(), soc.unmeasured(), soc.warmth()),
         simulated: predict(&predicted, 0, Some(&mut simulated)),
     };
     let mut rows = compare(&[pair], Bound::default()).rows;
