@@ -235,6 +235,8 @@ impl Reference {
             return Ok(());
         }
         self.bring(stream, last, by)?;
+        // What came before the last version may have been computed here.
+        let end = self.held(stream, engine)?.context.len();
         let source = self.held(stream, last)?;
         let (all, versions) = (source.context.len(), source.versions.clone());
         let state = source.context.export(end..all);
