@@ -83,7 +83,7 @@ pub fn text(gaps: &Gaps) -> String {
     let width = gaps.policies.iter().map(|gap| gap.policy.chars().count());
     let width = width.max().unwrap_or(0).max(18);
     let mut out = format!(
-        "\n{:width$}  {:>17}  {:>17}  {:>17}\n{:width$}  {:>17}  {:>17}  {:>17}",
+        "\n{:width$}  {:>17}  {:>17}  {:>17}\n{:width$}  {:>17}  {:>17}  {:>17}\n",
         "to bounds",
         "answers/s",
         "TTFT, s",
