@@ -29,7 +29,6 @@ fn models() -> Models {
     models
 }
 
-const CPU: LaneId = LaneId(0);
 const GPU: LaneId = LaneId(1);
 
 const QUERIES: usize = 7;

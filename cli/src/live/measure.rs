@@ -27,7 +27,7 @@ pub(crate) fn calibrate(arguments: &arguments::Arguments) -> Result<(), Failure>
         .map_err(Failure::Faults)?;
     let plan = arguments.effort.plan(&world);
     let out = Some(arguments.out.as_path());
-    let (library, checks) = measured(&arguments.scenario, &world, &arguments.setup, plan, out)?;
+    let (library, checks) = measured(&arguments.scenario, &world, &arguments.setup, &plan, out)?;
     print(&library.quality)?;
     print(&text::checks(&checks))
 }
@@ -47,7 +47,7 @@ pub(super) fn measured(
     scenario: &Path,
     world: &World,
     setup: &Setup,
-    plan: Plan,
+    plan: &Plan,
     out: Option<&Path>,
 ) -> Result<(Calibrated, Vec<Check>), Failure> {
     let base = Profiles::beside(scenario);
@@ -65,7 +65,7 @@ pub(super) fn measured(
         fs::create_dir_all(out).map_err(|error| Failure::write(out.display(), &error))?;
     }
     let samples = out.map(|out| out.join("samples.tsv"));
-    let measured = measure(world, setup, &plan, &provenance, samples.as_deref())?;
+    let measured = measure(world, setup, plan, &provenance, samples.as_deref())?;
     let profile = profile(world, &measured, &soc.text, &provenance).map_err(Failure::internal)?;
     let quality = text::quality(&quality_rows(&profile));
     if let Some(out) = out {
@@ -83,7 +83,7 @@ pub(super) fn measured(
     }
     let library = Calibrated::new(base, world, [profile.soc, profile.costs], quality);
     let world = library.inputs(scenario)?.world().map_err(Failure::Faults)?;
-    let checks = rows(&checks(&world, &plan, &measured));
+    let checks = rows(&checks(&world, plan, &measured));
     Ok((library, checks))
 }
 

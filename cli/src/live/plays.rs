@@ -88,25 +88,24 @@ impl Plays {
             }
             _ => None,
         };
-        let (records, beside) = match kept {
-            Some(kept) => kept,
-            None => {
-                say(&format!(
-                    "live: replication {}, run {}, {}",
-                    play.run, play.repeat, world.policy
-                ));
-                let live = match &self.loaded {
-                    Some(loaded) => again(loaded, world)?,
-                    None => live(world, setup)?,
-                };
-                let (records, outcome) = run(world, &live, play.run)?;
-                let beside = beside(world, &live, &outcome, play)?;
-                self.loaded = Some(live);
-                if let Some(paths) = &paths {
-                    keep(world, play, &records, &beside, paths)?;
-                }
-                (records, beside)
+        let (records, beside) = if let Some(kept) = kept {
+            kept
+        } else {
+            say(&format!(
+                "live: replication {}, run {}, {}",
+                play.run, play.repeat, world.policy
+            ));
+            let live = match &self.loaded {
+                Some(loaded) => again(loaded, world)?,
+                None => live(world, setup)?,
+            };
+            let (records, outcome) = run(world, &live, play.run)?;
+            let beside = beside(world, &live, &outcome, play)?;
+            self.loaded = Some(live);
+            if let Some(paths) = &paths {
+                keep(world, play, &records, &beside, paths)?;
             }
+            (records, beside)
         };
         let mut metrics = Metrics::new(world);
         let mut dispatcher = Dispatcher::new(world);

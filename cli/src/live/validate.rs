@@ -148,7 +148,7 @@ fn library(arguments: &Arguments) -> Result<(Calibrated, Vec<Check>), Failure> {
     }
     let plan = arguments.effort.plan(&world);
     let out = arguments.out.as_deref();
-    measured(&arguments.scenario, &world, &arguments.setup, plan, out)
+    measured(&arguments.scenario, &world, &arguments.setup, &plan, out)
 }
 
 fn answers(played: &[Played]) -> String {

@@ -188,7 +188,12 @@ impl Builder {
 
     fn shape(&mut self, dims: &[i64]) -> String {
         let bytes = dims.iter().flat_map(|x| x.to_le_bytes()).collect();
-        self.constant("shape", &[dims.len() as i64], DataType::Int64, bytes)
+        self.constant(
+            "shape",
+            &[dims.len().cast_signed() as i64],
+            DataType::Int64,
+            bytes,
+        )
     }
 
     fn random(&mut self, dims: &[i64], deviation: f32) -> Vec<f32> {

@@ -326,13 +326,12 @@ impl Reference {
             ))
         })?;
         let known = self.towers.iter().position(|(other, _)| *other == kind);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                let tower = self.setup.tower(&kind)?;
-                self.towers.push((kind, tower));
-                self.towers.len() - 1
-            }
+        let index = if let Some(index) = known {
+            index
+        } else {
+            let tower = self.setup.tower(&kind)?;
+            self.towers.push((kind, tower));
+            self.towers.len() - 1
         };
         let tower = &mut self.towers[index].1;
         let image = self.setup.frames.image(stream, frame, tower.size())?;

@@ -329,7 +329,7 @@ impl GgufWriter {
 fn quantize(tensor: &Tensor, numbers: &[f32], rows: usize, bytes: &mut Vec<u8>) {
     let kind = tensor.kind.raw();
     // Both are below AT_ONCE, or a single row.
-    let (row, count) = (tensor.row as i64, rows as i64);
+    let (row, count) = (tensor.row.cast_signed() as i64, rows.cast_signed() as i64);
     // SAFETY: `numbers` has `rows` rows, whole blocks; `bytes` gets the size that they take.
     unsafe {
         bytes.resize(sys::ggml_row_size(kind, row) * rows, 0);

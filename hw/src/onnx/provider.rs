@@ -22,7 +22,7 @@ pub enum Provider {
 /// How Qualcomm's NPU is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qnn {
-    /// Folder of the plugin and its backends, `onnxruntime_qnn` of the PyPI wheel of that name; `None`:
+    /// Folder of the plugin and its backends, `onnxruntime_qnn` of the wheel of that name on `PyPI`; `None`:
     /// [`QNN_FOLDER`] of [`devices::cache_folder`].
     pub folder: Option<PathBuf>,
     /// Options of the provider, by its names: `soc_model` (93: QCS6490), `htp_arch` (68: Hexagon v68), …

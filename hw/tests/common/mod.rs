@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 #[cfg(feature = "live")]
+#[allow(unused_imports, reason = "not every suite has real engines")]
 pub(crate) use real::*;
 use sim::load::{Files, Kind, Library, Source, load_scenario};
 use sim::world::World;
