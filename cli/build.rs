@@ -20,6 +20,10 @@ fn main() -> io::Result<()> {
         let mut files = Vec::new();
         if folder.is_dir() {
             collect(&folder, &mut files)?;
+            // Starters lie beside the published ones.
+            if name == "SCENARIOS" {
+                collect_here(&folder, &mut files)?;
+            }
         }
         files.sort();
         writeln!(text, "pub(crate) static {name}: &[(&str, &str)] = &[")
@@ -40,18 +44,21 @@ fn main() -> io::Result<()> {
 fn collect(root: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(root)? {
         let folder = entry?.path();
-        if !folder.is_dir() {
-            continue;
+        if folder.is_dir() {
+            println!("cargo::rerun-if-changed={}", folder.display());
+            collect_here(&folder, files)?;
         }
-        println!("cargo::rerun-if-changed={}", folder.display());
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "toml")
-            {
-                files.push(path);
-            }
+    }
+    Ok(())
+}
+
+/// `<file>.toml` in a folder.
+fn collect_here(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let toml = |ending| ending == "toml";
+        if path.is_file() && path.extension().is_some_and(toml) {
+            files.push(path);
         }
     }
     Ok(())

@@ -111,7 +111,10 @@ fn search(
     let mut replays = 0;
     // A stage of its own, or a rebuild, that a query has on its lane may be overtaken by one who queues in
     // time; the script does not queue.
-    let mut exact = world.query_graph.free == 0 && world.modes.context_reuse;
+    // Free stages go where the scheduler expects them to end first, or where a policy of one lane is.
+    let frames = world.streams.iter().any(|stream| stream.frames.is_some());
+    let free = world.query_graph.free != 0 || frames && world.frame_graph.free != 0;
+    let mut exact = !free && world.modes.context_reuse;
     loop {
         if replays == replays_max {
             exact = false;

@@ -308,11 +308,11 @@ fn copies(document: &mut DocumentMut, count: usize) -> Result<(), String> {
     document.insert("streams", item);
     let names = taken;
     // Lanes of streams that are not there any more would be dangling references.
+    // (An item's own `get_mut` makes what it does not find.)
     let lanes = document.get_mut("policy").and_then(|policy| {
-        policy
-            .get_mut("fixed")?
-            .get_mut("lanes")?
-            .as_table_like_mut()
+        let fixed = policy.as_table_like_mut()?.get_mut("fixed")?;
+        let lanes = fixed.as_table_like_mut()?.get_mut("lanes")?;
+        lanes.as_table_like_mut()
     });
     if let Some(lanes) = lanes {
         let gone: Vec<String> = lanes

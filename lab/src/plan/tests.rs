@@ -62,6 +62,19 @@ use reports::interval::Replicated;
 
 use super::{Axis, Edge, Probe, Range, Target, Verdict, search};
 
+#[test]
+fn more_streams_leave_a_policy_as_it_is() {
+    let streams = Axis::parse("streams").expect("it is a load");
+    for policy in [
+        "{ state_aware = { terms = 'w' } }",
+        "{ single = { lane = 'a' } }",
+    ] {
+        let text = format!("policy = {policy}\n[[streams]]\nname = 'door'\n");
+        let more = streams.at(&text, 3.0).expect("streams can be copied");
+        assert!(more.contains(policy) && !more.contains("fixed"), "{more}");
+    }
+}
+
 /// A search over a law that says which loads meet.
 fn found(axis: Axis, target: &str, range: Range, law: impl Fn(f64) -> Verdict) -> (Edge, usize) {
     let targets = [Target::parse(target).expect("it is a target")];

@@ -128,6 +128,12 @@ fn overload(causes: &[&str]) -> String {
 
 fn latencies(out: &mut String, runs: &Replicated) {
     let saturated = runs.verdict() == LoadVerdict::Saturated;
+    let waits = |cause: &&str| cause.ends_with("_wait");
+    let none = if runs.overload().iter().any(waits) {
+        "– (queue grows)"
+    } else {
+        "– (not steady)"
+    };
     let rows: [(&str, bool, GetLatency); 6] = [
         ("TTFT", true, |s| &s.ttft_s),
         ("completion", true, |s| &s.completion_s),
@@ -139,7 +145,7 @@ fn latencies(out: &mut String, runs: &Replicated) {
     let mut table = layout::table(&["seconds", "mean", "p50", "p95", "p99", "max"]);
     for (name, steady_only, get) in rows {
         if saturated && steady_only {
-            table.add_row([name, "– (queue grows)", ABSENT, ABSENT, ABSENT, ABSENT]);
+            table.add_row([name, none, ABSENT, ABSENT, ABSENT, ABSENT]);
             continue;
         }
         let cell =
