@@ -3,8 +3,8 @@
 use maud::{DOCTYPE, PreEscaped, html};
 use pulldown_cmark::{Event, Options, Parser};
 
+use super::head;
 use super::plots::figure;
-use super::{GENERATOR, STYLE};
 use crate::plot::{DrawError, Plot};
 
 /// Nothing is fetched or run, whatever the texts say.
@@ -26,14 +26,7 @@ pub fn document(title: &str, markdown: &str, plots: &[impl Plot]) -> Result<Stri
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content=(GENERATOR);
-                title { (title) " – crossinfer" }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(title, POLICY))
             body {
                 main {
                     (PreEscaped(body))

@@ -46,14 +46,7 @@ pub fn page(folders: &[Folder]) -> Result<String, DrawError> {
     let text = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content=(GENERATOR);
-                title { (title) " – crossinfer" }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(&title, POLICY))
             body {
                 a.skip href="#answer" { "Skip to the answer" }
                 header {
@@ -83,6 +76,20 @@ pub fn page(folders: &[Folder]) -> Result<String, DrawError> {
         }
     };
     Ok(text.into_string())
+}
+
+/// The head of a page that may do what `policy` (Content-Security-Policy) lets it.
+fn head(title: &str, policy: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(policy);
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="generator" content=(GENERATOR);
+            title { (title) " – crossinfer" }
+            style { (PreEscaped(STYLE)) }
+        }
+    }
 }
 
 /// Says that a file is a report.
