@@ -2,7 +2,7 @@
 //!
 //! Everything here comes from the believed costs and predicted lengths, never from drawn ones.
 
-use super::memo::Service;
+use super::memo::{Service, ServiceMemo};
 use super::state::{Class, Item, Job, JobId, Part, State, UNBOUND};
 use crate::contention::Load;
 use crate::cost::{At, CostTable};
@@ -69,7 +69,11 @@ impl State<'_> {
     fn believed_at(&self, engine: EngineId, stage: StageId, n: f64, context: f64) -> Option<At> {
         // A belief in a stage that the engine cannot run is of no use.
         self.world.costs.get(engine, stage)?;
-        Some(self.believed().get(engine, stage)?.alone.at(n, context))
+        let mut at = self.believed().get(engine, stage)?.alone.at(n, context);
+        if self.throttled > 0 {
+            at.secs *= self.stretch(engine);
+        }
+        Some(at)
     }
 
     /// Expected time of prefilling `tokens` again, ns; 0 for none.
@@ -242,11 +246,6 @@ impl State<'_> {
                 (self.plan(job.stream, job.version - 1, engine).1, service)
             }
         };
-        let (prepare, service) = if self.throttled == 0 {
-            (prepare, service)
-        } else {
-            self.throttled_quote(engine, prepare, service)
-        };
         self.quotes[lane.0 as usize].set(Quote {
             job: id.0,
             at: self.now,
@@ -259,6 +258,7 @@ impl State<'_> {
     #[cold]
     pub(crate) fn throttle(&mut self, level: u8) {
         self.throttled = level;
+        self.services = ServiceMemo::new();
         for quote in &self.quotes {
             quote.set(Quote::NONE);
         }
@@ -270,19 +270,6 @@ impl State<'_> {
         heat.map_or(1.0, |heat| {
             1.0 / heat.speed(self.throttled)[engine.0 as usize]
         })
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn throttled_quote(&self, engine: EngineId, prepare: u64, service: Service) -> (u64, Service) {
-        let stretch = self.stretch(engine);
-        let stretched = |time: u64| ((time as f64 * stretch) as u64).min(UNABLE);
-        let service = Service {
-            prefill: stretched(service.prefill),
-            alone: stretched(service.alone),
-            ..service
-        };
-        (stretched(prepare), service)
     }
 
     #[inline(always)]

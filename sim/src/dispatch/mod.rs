@@ -183,7 +183,9 @@ impl<'w> Dispatcher<'w> {
         state.exclusive_running = 0;
         state.dead_engines = 0;
         state.any_failed = false;
-        state.throttled = 0;
+        if state.throttled > 0 {
+            state.throttle(0);
+        }
         self.policy.reset();
         self.find_able_lanes();
     }

@@ -56,6 +56,11 @@ impl<'w> Heat<'w> {
         *self = Self::new(self.plan);
     }
 
+    /// Power of the whole SoC with every engine idle, W.
+    pub(super) fn idle_w(&self) -> f64 {
+        self.plan.idle_w
+    }
+
     /// When the next step is taken or left.
     #[inline]
     pub(super) fn next(&self) -> Instant {

@@ -388,7 +388,7 @@ impl<'w> Soc<'w> {
         let speed = *heat.speed();
         let engines = &self.world.engines;
         let idle = |engine: usize| engines[engine].power.map_or(0.0, |power| power.idle_w);
-        let mut total = power.base_w + (0..engines.len()).map(idle).sum::<f64>();
+        let mut total = heat.idle_w();
         let mut seen = 0_u8;
         for (lane, slowdown) in lanes_of(self.active).zip(&mut together.slowdown) {
             let running = &self.lanes[lane.0 as usize];
