@@ -4,15 +4,15 @@
 //! out if it is told to read what it does not hold, and its answers equal [`answer_tokens`] of the serial
 //! run's digest only if every import, reconstruction and fork was right.
 //!
-//! ```no_run
-//! # fn world() -> sim::world::World { unimplemented!() }
+//! ```
+//! # fn example(world: &sim::world::World) {
 //! use hw::mock::{Fault, Mocks};
 //! use hw::rig::{Options, Rig};
 //! use sim::world::LaneId;
 //!
-//! let world = world();
-//! let engines = Mocks::new(&world).fault(LaneId(0), 3, Fault::Panic).engines();
-//! let rig = Rig::start(&world, engines, &Options::default());
+//! let engines = Mocks::new(world).fault(LaneId(0), 3, Fault::Panic).engines();
+//! let rig = Rig::start(world, engines, &Options::default());
+//! # }
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};

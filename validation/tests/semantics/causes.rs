@@ -1,5 +1,5 @@
-//! Where errors of live runs come from: where the machine differs from the profile in one thing, the whole
-//! error is that thing's.
+//! Where errors of live runs come from: where the machine differs from the profile in one thing, the error is
+//! that thing's: all of it for stage costs, at least half of it for transfers and contention.
 //!
 //! To see these fail, leave out the line of `steps` that puts the cause right.
 
