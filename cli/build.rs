@@ -1,4 +1,4 @@
-//! Embeds profiles and scenarios, so that an installed command works without the repository.
+//! Embeds profiles, scenarios and fits, so that an installed command works without the repository.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ fn main() -> io::Result<()> {
     let folders = [
         ("PROFILES", root.join("profiles")),
         ("SCENARIOS", root.join("scenarios")),
+        ("FITS", root.join("validation/fits")),
     ];
     let mut text = String::new();
     for (name, folder) in folders {
@@ -20,8 +21,8 @@ fn main() -> io::Result<()> {
         let mut files = Vec::new();
         if folder.is_dir() {
             collect(&folder, &mut files)?;
-            // Starters lie beside the published ones.
-            if name == "SCENARIOS" {
+            // Starters lie beside the published ones, and all fits in one folder.
+            if name != "PROFILES" {
                 collect_here(&folder, &mut files)?;
             }
         }

@@ -55,6 +55,34 @@ impl Document {
     }
 }
 
+/// Whether a document can be written there, before any of it is worked out.
+pub(crate) fn check(path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    if !["md", "markdown", "html"].contains(&ending.to_ascii_lowercase().as_str()) {
+        return Err(Failure::usage(
+            format!("`{}` names no form of document", path.display()),
+            "end it in `.html` for one page, or in `.md` for Markdown with the plots beside it",
+        ));
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(Failure::usage(
+            format!("there is no folder `{}`", folder.display()),
+            "make it first, or name another",
+        ));
+    }
+    if path.is_dir() {
+        return Err(Failure::usage(
+            format!("`{}` is a folder", path.display()),
+            "name a file in it",
+        ));
+    }
+    Ok(())
+}
+
 fn scatter(figure: &Figure) -> Scatter {
     let points = figure.points.iter().map(|point| Point {
         group: point.group.clone(),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use sim::load::Inputs;
 use validation::corun::{self, Matrix, Score, Splits};
+use validation::fit::{self, Fit, read_spec};
 use validation::folder::Stock;
 use validation::oracles;
 use validation::published::{
@@ -14,9 +15,9 @@ use validation::published::{
 };
 use validation::report;
 
-use crate::document::Document;
+use crate::document::{self, Document};
 use crate::failure::{Failure, print, say};
-use crate::library::Shelf;
+use crate::library::{FITS, Shelf};
 use crate::options::{Format, inputs, read};
 use crate::{validate_live, validate_roofline};
 
@@ -187,6 +188,11 @@ struct Report {
     #[arg(long, value_name = "GBPS", requires = "corun")]
     peak_gbps: Option<f64>,
 
+    /// Fit (as for `crossinfer fit`) to run for the section on what was fitted, instead of
+    /// those that come with crossinfer; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    fit: Vec<PathBuf>,
+
     /// Result of `validate live` (its live.json); may be given several times: adds the
     /// section on live runs.
     #[arg(long, value_name = "FILE")]
@@ -236,6 +242,7 @@ fn predictions(source: &Source, intervals: &Intervals) -> Result<Comparison, Fai
 }
 
 fn published(arguments: &Published) -> Result<(), Failure> {
+    document::check(arguments.out.as_deref())?;
     let comparison = predictions(&arguments.source, &arguments.intervals)?;
     let document = Document {
         title: "Measurements and predictions",
@@ -276,6 +283,7 @@ fn published(arguments: &Published) -> Result<(), Failure> {
 }
 
 fn oracles(arguments: &Oracles) -> Result<(), Failure> {
+    document::check(arguments.out.as_deref())?;
     let mut outcomes = closed_forms(arguments.replications);
     let shelf = Shelf::here();
     if arguments.scenarios.is_empty() {
@@ -306,6 +314,7 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
 }
 
 fn contention(arguments: &Contention) -> Result<(), Failure> {
+    document::check(arguments.out.as_deref())?;
     let splits = Splits {
         count: arguments.splits,
         seed: arguments.seed,
@@ -364,12 +373,40 @@ fn little_on_shipped(shelf: &Shelf) -> Result<Vec<oracles::Outcome>, Failure> {
     Ok(outcomes)
 }
 
+/// The fits that the user named, else those that come with crossinfer and find rows; and the others' names.
+fn fits(arguments: &Report) -> Result<(Vec<Fit>, Vec<String>), Failure> {
+    let file = arguments.source.read()?;
+    let (mut fits, mut without_rows) = (Vec::new(), Vec::new());
+    let mut run = |shelf: &Shelf, name: &str, text: &str, named: bool| {
+        let spec = read_spec(name, text)?;
+        if named || spec.applies(&file) {
+            fits.push(fit::fit(shelf, &spec, &file)?);
+        } else {
+            without_rows.push(name.to_owned());
+        }
+        Ok(())
+    };
+    for path in &arguments.fit {
+        let (shelf, name) = (Shelf::near(path), path.to_string_lossy());
+        run(&shelf, &name, &read(path)?, true).map_err(Failure::Faults)?;
+    }
+    if arguments.fit.is_empty() {
+        for (name, text) in FITS {
+            run(&Shelf::here(), name, text, false).map_err(Failure::Faults)?;
+        }
+    }
+    Ok((fits, without_rows))
+}
+
 fn whole(arguments: &Report) -> Result<(), Failure> {
+    document::check(arguments.out.as_deref())?;
     let comparison = predictions(&arguments.source, &arguments.intervals)?;
+    let (fits, without_rows) = fits(arguments)?;
     let mut outcomes = closed_forms(REPLICATIONS);
     outcomes.extend(little_on_shipped(&Shelf::here())?);
     // In the order in which a sceptic asks.
     let mut sections = report::published(&comparison);
+    sections.push(report::fitted(&fits, &without_rows, &comparison));
     if let Some(path) = &arguments.corun {
         let splits = Splits {
             peak_gbps: arguments.peak_gbps,

@@ -1,4 +1,4 @@
-//! What the README shows is what the command prints.
+//! What the README and the guides show is what the command prints.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -30,26 +30,58 @@ fn shows(shown: &str, printed: &str) -> bool {
     shown.ends_with("…\n") || rest.trim().is_empty()
 }
 
-#[test]
-fn its_transcripts_are_true() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let transcripts = transcripts(&readme);
-    assert!(transcripts.len() >= 2, "the README shows nothing");
-    for (command, shown) in transcripts {
+/// Runs the transcripts of a text in a folder, and holds what it shows against what is printed.
+fn holds(text: &str, folder: &Path) -> usize {
+    let transcripts = transcripts(text);
+    for (command, shown) in &transcripts {
         let run = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
             .args(command.split_whitespace())
-            .current_dir(&root)
+            .current_dir(folder)
             .env("NO_COLOR", "1")
             .output()
             .unwrap();
         let printed = String::from_utf8(run.stdout).unwrap();
         let errors = String::from_utf8(run.stderr).unwrap();
         assert!(
-            shows(&shown, &printed) || shows(&shown, &errors),
-            "`crossinfer {command}` prints:\n{printed}{errors}\nand the README shows:\n{shown}"
+            shows(shown, &printed) || shows(shown, &errors),
+            "`crossinfer {command}` prints:\n{printed}{errors}\nand the text shows:\n{shown}"
         );
     }
+    transcripts.len()
+}
+
+#[test]
+fn its_transcripts_are_true() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    assert!(holds(&readme, &root) >= 2, "the README shows nothing");
+}
+
+/// The files of the example of a user's own board are as they stand in the guide: the first line names each.
+#[test]
+fn the_example_of_fitting_a_board_works_as_typed() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/validate.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let (_, example) = guide.split_once("## Your own board").unwrap();
+    let (example, _) = example.split_once("\n## ").unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("own-board");
+    _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut files = 0;
+    for block in example.split("```toml\n").skip(1) {
+        let text = block.split("```").next().unwrap();
+        let name = text.strip_prefix("# ").unwrap();
+        let name = name.split([':', '\n']).next().unwrap();
+        std::fs::write(folder.join(name), text).unwrap();
+        files += 1;
+    }
+    assert_eq!(files, 4);
+    assert_eq!(holds(example, &folder), 2);
+    assert!(
+        folder
+            .join("profiles/rk3588/onevision-0.5b-int4.toml")
+            .is_file()
+    );
 }
 
 #[test]

@@ -195,9 +195,6 @@ fn scaled(costs: &CostTable, factor: f64, draw: u32) -> CostTable {
                 1.0 / factor
             };
             scale(&mut costs.alone, by);
-            if let Some(corun) = &mut costs.corun {
-                scale(corun, by);
-            }
         }
     }
     table

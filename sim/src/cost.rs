@@ -12,13 +12,14 @@ pub struct CostTable {
     pub corun_beside: Vec<u16>,
 }
 
-/// A stage's costs on an engine: alone, and (where they differ) while another lane is busy.
+/// A stage's costs on an engine: alone, and by how much they differ while another lane is busy.
 #[derive(Clone, Debug)]
 pub struct StageCosts {
     /// Alone.
     pub alone: Cost,
-    /// While another lane is busy, of an engine in [`CostTable::corun_beside`].
-    pub corun: Option<Cost>,
+    /// Time while a lane of an engine in [`CostTable::corun_beside`] is busy ÷ time alone, contention left
+    /// out; above 0.
+    pub corun_ratio: f64,
     /// Spread of the time.
     pub noise: Noise,
     /// CPU cores kept busy beside the engine.

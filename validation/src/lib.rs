@@ -8,3 +8,4 @@ pub mod live;
 pub mod oracles;
 pub mod published;
 pub mod report;
+mod words;

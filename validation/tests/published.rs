@@ -16,7 +16,6 @@ use sim::check::Check;
 use sim::load::{Inputs, Library, check_costs, check_soc};
 use sim::simulation::Simulation;
 use sim::spec::quantity::OriginKind;
-use validation::fit::{fit, read_spec};
 use validation::folder::{Checkout, Disk, Folder};
 use validation::oracles;
 use validation::published::{
@@ -157,6 +156,14 @@ fn every_published_scenario_is_of_an_experiment() {
         .collect();
     there.sort_unstable();
     assert_eq!(played, there);
+    for experiment in EXPERIMENTS {
+        for play in experiment.plays {
+            let path = root().join(format!("scenarios/published/{}.toml", play.scenario));
+            let text = std::fs::read_to_string(path).unwrap();
+            let soc = format!("soc = \"{}\"\n", experiment.platform);
+            assert!(text.contains(&soc), "{}, {}", experiment.id, play.scenario);
+        }
+    }
     let mut bench = Bench::new();
     for play in EXPERIMENTS.iter().flat_map(|experiment| experiment.plays) {
         assert_eq!(bench.play(*play).violations, [""; 0], "{play:?}");
@@ -339,36 +346,6 @@ fn published_figures_come_out() {
     }
 }
 
-/// How well each shipped fit must explain its rows, per cent: as the origins of the profiles say.
-const EXPLAINED: f64 = 5.0;
-
-#[test]
-fn shipped_fits_explain_their_rows() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fits");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    files.sort();
-    assert!(files.len() >= 5, "{files:?}");
-    let measured = measurements();
-    for path in files {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let spec = read_spec(name, &text).unwrap_or_else(|faults| panic!("{faults}"));
-        let Some(file) = &measured else { continue };
-        let fit = fit(stock(), &spec, file).unwrap_or_else(|faults| panic!("{faults}"));
-        println!("{}", report::document(&fit.title, &report::fit(&fit)));
-        assert!(fit.worst() < EXPLAINED, "{name}: {} %", fit.worst());
-        assert!(fit.rows.iter().all(|row| row.row.role == Role::Calibration));
-        // What is written can be read again; the profile checks itself.
-        let written = fit
-            .profiles(stock())
-            .unwrap_or_else(|faults| panic!("{faults}"));
-        assert!(!written.is_empty(), "{name}");
-    }
-}
-
 /// What nobody measured of engines at work together is carried as an interval, and stated as no loss.
 #[test]
 fn what_is_assumed_of_co_running_has_an_interval() {
@@ -400,16 +377,9 @@ fn what_is_assumed_of_co_running_has_an_interval() {
         });
         let mut engines = Vec::new();
         for number in lossy {
-            let alone = number.path.replace(".corun.", ".stages.");
-            let alone = numbers.iter().find(|other| other.path == alone).unwrap();
             let (low, high) = number.interval.unwrap();
-            assert_eq!(
-                (number.value, low),
-                (alone.value, alone.value),
-                "{}",
-                number.path
-            );
-            assert!(high > 1.2 * low, "{}", number.path);
+            assert_eq!((number.value, low), (1.0, 1.0), "{}", number.path);
+            assert!(high > 1.2, "{}", number.path);
             engines.push(number.path.split('.').nth(1).unwrap().to_owned());
         }
         engines.dedup();

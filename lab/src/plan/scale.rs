@@ -106,7 +106,8 @@ fn scaled(
     times: f64,
 ) -> Option<f64> {
     let (stage, key) = number.path.rsplit_once('.')?;
-    if !(stage.contains(".stages.") || stage.contains(".corun.")) {
+    // What is lost beside others is a ratio of these.
+    if !stage.contains(".stages.") {
         return None;
     }
     // What copies KV is bound by the memory alone.

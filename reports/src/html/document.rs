@@ -28,7 +28,7 @@ pub fn document(title: &str, markdown: &str, plots: &[impl Plot]) -> Result<Stri
         html lang="en" {
             (head(title, POLICY))
             body {
-                main {
+                main.text {
                     (PreEscaped(body))
                     @if !figures.is_empty() {
                         h2 { "Figures" }

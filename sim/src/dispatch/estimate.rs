@@ -158,17 +158,14 @@ impl State<'_> {
             decode
         };
         let time = |at: Option<At>| at.map_or(UNABLE, |at| ns(at.secs));
-        let ratio = |position: u8, n: u32, context: u32| {
-            let stage = graph.stages[position as usize];
-            self.corun_ratio(engine, stage, n.max(1).into(), context.into())
-        };
+        let ratio = |position: u8| self.corun_ratio(engine, graph.stages[position as usize]);
         Service {
             prefill: time(prefill),
             alone: time(prefill) + time(decode),
             prefill_mu: prefill.map_or(0.0, |at| intensity(at, port)),
             decode_mu: step.map_or(0.0, |at| intensity(at, port)),
-            prefill_ratio: ratio(graph.bound_at, prompt, context),
-            decode_ratio: ratio(graph.bound_end, later, context + prompt),
+            prefill_ratio: ratio(graph.bound_at),
+            decode_ratio: ratio(graph.bound_end),
         }
     }
 
@@ -357,15 +354,9 @@ impl State<'_> {
     }
 
     /// Believed time of a stage at its engine's costs beside others ÷ at those alone.
-    fn corun_ratio(&self, engine: EngineId, stage: StageId, n: f64, context: f64) -> f64 {
-        let Some(costs) = self.believed().get(engine, stage) else {
-            return 1.0;
-        };
-        let (alone, beside) = (costs.alone.at(n, context).secs, &costs.corun);
-        match beside {
-            Some(beside) if alone > 0.0 => beside.at(n, context).secs / alone,
-            _ => 1.0,
-        }
+    fn corun_ratio(&self, engine: EngineId, stage: StageId) -> f64 {
+        let costs = self.believed().get(engine, stage);
+        costs.map_or(1.0, |costs| costs.corun_ratio)
     }
 
     /// Whether a busy lane of one engine brings another's costs beside others about.
@@ -389,7 +380,7 @@ impl State<'_> {
         {
             return 1.0;
         }
-        self.corun_ratio(engine, self.lane(lane).stage, 1.0, 0.0)
+        self.corun_ratio(engine, self.lane(lane).stage)
     }
 
     /// Everything that the state-aware score adds up.

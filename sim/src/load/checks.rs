@@ -196,10 +196,8 @@ fn check_megapixels(
     let by_size = stages.frame.stages.iter().any(|&id| {
         stages.get(id).kind == StageKind::Encode
             && table.rows.iter().any(|row| {
-                row[id.0 as usize].as_ref().is_some_and(|costs| {
-                    costs::depends_on_size(&costs.alone)
-                        || costs.corun.as_ref().is_some_and(costs::depends_on_size)
-                })
+                let costs = row[id.0 as usize].as_ref();
+                costs.is_some_and(|costs| costs::depends_on_size(&costs.alone))
             })
     });
     let streams = parts.scenario.root().key("streams");

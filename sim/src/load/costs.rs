@@ -163,11 +163,7 @@ impl Reader<'_, '_> {
             let place = self.place.key("stages").key(name);
             let kind = self.kind(name);
             let alone = self.cost(&place, raw, kind);
-            let corun = self.engine.corun.get(name).map(|raw| {
-                let place = self.place.key("corun").key(name);
-                self.check_corun(&place, name);
-                self.cost(&place, raw, kind)
-            });
+            let corun = self.engine.corun.get(name);
             let noise = self.noise(&place, raw);
             let host_cores = raw.host_cores.as_ref().map_or(0.0, |cores| cores.value);
             if let Some(against) = self.against
@@ -182,7 +178,7 @@ impl Reader<'_, '_> {
             if let Some(id) = id {
                 row[id.0 as usize] = Some(StageCosts {
                     alone,
-                    corun,
+                    corun_ratio: corun.map_or(1.0, |corun| corun.ratio.value),
                     noise,
                     host_cores,
                     host_share: raw.host_share.as_ref().map_or(0.0, |share| share.value),
@@ -206,7 +202,7 @@ impl Reader<'_, '_> {
         row
     }
 
-    /// The engines, a bit each, beside which the costs of `corun` hold.
+    /// The engines, a bit each, beside which `corun` holds.
     fn corun_beside(&mut self) -> u16 {
         let Some(names) = &self.engine.corun_beside else {
             return if self.engine.corun.is_empty() {
@@ -250,26 +246,6 @@ impl Reader<'_, '_> {
             }
         }
         mask
-    }
-
-    /// Only times and bytes differ beside others.
-    fn check_corun(&mut self, place: &Place<'_>, name: &str) {
-        for key in ["cv", "samples_s", "host_cores", "host_share", "active_w"] {
-            let place = place.key(key);
-            if place.is_present() {
-                self.faults.push(
-                    place
-                        .key_fault(
-                            format!("`{key}` in a cost beside others"),
-                            "has no effect here",
-                        )
-                        .help(format!(
-                            "state it under `{}`",
-                            self.place.key("stages").key(name).path()
-                        )),
-                );
-            }
-        }
     }
 
     fn noise(&mut self, place: &Place<'_>, raw: &StageCost) -> Noise {

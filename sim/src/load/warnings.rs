@@ -80,12 +80,12 @@ fn faster_than_port(world: &World) -> Vec<String> {
             let (Some(costs), Some(size)) = (costs, smallest_size(world, stage.kind)) else {
                 continue;
             };
-            let worst = std::iter::once(&costs.alone)
-                .chain(&costs.corun)
-                .map(|cost| cost.at(size, 0.0))
-                .filter(|at| at.secs > 0.0)
-                .map(|at| at.bytes / engine.port_bytes_per_s / at.secs)
-                .fold(0.0, f64::max);
+            let at = costs.alone.at(size, 0.0);
+            let worst = if at.secs > 0.0 {
+                at.bytes / engine.port_bytes_per_s / at.secs
+            } else {
+                0.0
+            };
             if worst > 1.0 {
                 found.push(format!(
                     "`{}@{}` at size {size} moves its bytes {worst:.2} times as fast as the engine's port can: its time, its bytes or `port_gbps` is off, and contention takes it as memory-bound",

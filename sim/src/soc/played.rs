@@ -32,9 +32,8 @@ pub(super) struct Played {
     /// Share of its time that suffers when the CPU is oversubscribed.
     pub(super) cpu_share: f64,
     pub(super) watts: f64,
-    /// Whether size and context lie within what was measured, alone and while another lane is busy.
+    /// Whether size and context lie within what was measured.
     pub(super) measured: bool,
-    pub(super) corun_measured: bool,
     pub(super) noisy: bool,
 }
 
@@ -128,7 +127,6 @@ impl Played {
         cpu_share: 0.0,
         watts: 0.0,
         measured: true,
-        corun_measured: true,
         noisy: false,
     };
 
@@ -170,18 +168,13 @@ impl Played {
             engine,
             mu: intensity(whole, port),
         };
-        let (corun_ratio, corun_load, corun_measured) = match &costs.corun {
-            None => (1.0, load, true),
-            Some(corun) => {
-                let beside = corun.at(n, task.context.into());
-                let ratio = if alone.secs > 0.0 {
-                    beside.secs / alone.secs
-                } else {
-                    1.0
-                };
-                let mu = intensity(beside, port);
-                (ratio, Load { engine, mu }, beside.measured)
-            }
+        let beside = At {
+            secs: secs * costs.corun_ratio,
+            ..whole
+        };
+        let corun_load = Load {
+            engine,
+            mu: intensity(beside, port),
         };
         let on_cpu = world.engines[engine.0 as usize].kind == EngineKind::Cpu;
         Self {
@@ -192,13 +185,12 @@ impl Played {
             whole_bytes: (bytes + 0.5) as u64,
             load,
             corun_load,
-            corun_ratio,
+            corun_ratio: costs.corun_ratio,
             lane,
             cores: world.lanes[lane.0 as usize].cores + costs.host_cores,
             cpu_share: if on_cpu { 1.0 } else { costs.host_share },
             watts: watts(world, engine, costs),
             measured,
-            corun_measured,
             noisy: world.noise && costs.noise != Noise::None,
         }
     }

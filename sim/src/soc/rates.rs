@@ -49,10 +49,8 @@ impl<const N: usize> Together<N> {
         if several || world.memory.background_bandwidth > 0.0 {
             let (model, loads) = (&*world.contention, &loads[..count]);
             model.slowdowns(loads, &mut together.slowdown[..count]);
-            let known = model.within_range(loads);
-            for (at, played) in tasks.clone().enumerate() {
-                let inside = known && (!beside[at] || played.corun_measured);
-                together.outside |= u16::from(!inside) << at;
+            if !model.within_range(loads) {
+                together.outside = ((1_u32 << count) - 1) as u16;
             }
         }
         let shared = cpu_factors::<N>(world, tasks.clone());

@@ -8,6 +8,9 @@ use serde::Deserialize;
 use super::quantity::{BYTES_MAX, Origin, Quantity, SECONDS_MAX, TRAFFIC_MAX, WATTS_MAX};
 use super::scenario::CV_MAX;
 
+/// Largest ratio of times; far above what any stage loses.
+const RATIO_MAX: f64 = 1e3;
+
 /// Costs of a model on a SoC (`profiles/<soc>/<model>.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,14 +41,27 @@ pub struct EngineCosts {
     /// Cost by stage name; `export`, `import` and `reconstruct` are stages too.
     #[serde(default)]
     pub stages: BTreeMap<String, StageCost>,
-    /// Cost by stage name while another lane is busy, where the lane's core set or clock differs then.
+    /// By stage name, how much longer it takes while another lane is busy beyond what sharing the memory and the
+    /// CPU's cores explains: the lane's core set or clock differs then.
     #[serde(default)]
-    pub corun: BTreeMap<String, StageCost>,
-    /// Engines whose busy lanes bring the `corun` costs about; absent: every other lane.
+    pub corun: BTreeMap<String, CorunCost>,
+    /// Engines whose busy lanes bring `corun` about; absent: every other lane.
     pub corun_beside: Option<Vec<String>>,
     /// Stages that this engine cannot run, with the reason.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
+}
+
+/// Cost of a stage beside others, by its cost alone: a fit or another clock moves both.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CorunCost {
+    /// Origin of this table's numbers.
+    pub origin: Option<String>,
+    /// Time beside others ÷ time alone, contention for the memory and for CPU cores left out. The bytes are those
+    /// alone.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATIO_MAX))]
+    pub ratio: Quantity,
 }
 
 /// Cost of a stage on an engine, alone on the SoC.

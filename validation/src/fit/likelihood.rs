@@ -14,6 +14,8 @@ const NARROWINGS: u32 = 8;
 const CLOSE: f64 = 0.01;
 /// A minimum is better if it is lower by this part of the rise.
 const BETTER: f64 = 1e-3;
+/// A minimum is another where a parameter lies beyond its ends by this part of its scale.
+const APART: f64 = 0.01;
 /// How often a walk may find a better minimum and begin again.
 const RESTARTS: u32 = 3;
 
@@ -28,6 +30,8 @@ pub(super) struct Profiled {
     pub(super) ends: Vec<Ends>,
     /// Points within the rise that the walks visited, the minimum first.
     pub(super) within: Vec<Vec<f64>>,
+    /// Starts that ended at another minimum within the rise, beyond the ends of the walks.
+    pub(super) apart: usize,
 }
 
 /// Ends of a parameter's interval, as parts of its scale.
@@ -43,8 +47,31 @@ pub(super) struct Ends {
     pub(super) high_found: bool,
 }
 
-/// Walks every parameter both ways from the minimum.
-pub(super) fn profile_all(problem: &Problem<'_>, best: Best) -> Profiled {
+/// Walks every parameter both ways from the best of these minima. A walk does not cross a ridge: minima of
+/// other starts that are as good as the rise allows extend the ends to themselves.
+pub(super) fn profile_all(problem: &Problem<'_>, minima: &[Best]) -> Option<Profiled> {
+    let best = minima.iter().min_by(|a, b| a.chi2.total_cmp(&b.chi2))?;
+    let mut profiled = walk_all(problem, best.clone());
+    for other in minima {
+        if other.chi2 > profiled.best.chi2 + profiled.rise {
+            continue;
+        }
+        let mut apart = false;
+        for (ends, &part) in profiled.ends.iter_mut().zip(&other.parts) {
+            apart |= part < ends.low - APART || part > ends.high + APART;
+            ends.low = ends.low.min(part);
+            ends.high = ends.high.max(part);
+        }
+        if apart {
+            profiled.apart += 1;
+            profiled.within.push(other.parts.clone());
+        }
+    }
+    keep_unseen(problem, &mut profiled);
+    Some(profiled)
+}
+
+fn walk_all(problem: &Problem<'_>, best: Best) -> Profiled {
     let mut best = best;
     let mut restarts = 0;
     loop {
@@ -53,6 +80,7 @@ pub(super) fn profile_all(problem: &Problem<'_>, best: Best) -> Profiled {
         let mut profiled = Profiled {
             within: vec![best.parts.clone()],
             ends: Vec::new(),
+            apart: 0,
             rise,
             best,
         };
@@ -84,10 +112,7 @@ pub(super) fn profile_all(problem: &Problem<'_>, best: Best) -> Profiled {
                 best = lower;
                 restarts += 1;
             }
-            _ => {
-                keep_unseen(problem, &mut profiled);
-                return profiled;
-            }
+            _ => return profiled,
         }
     }
 }

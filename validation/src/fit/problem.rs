@@ -58,9 +58,8 @@ pub fn fit(stock: &dyn Stock, spec: &Spec, file: &Measurements) -> Result<Fit, F
         .iter()
         .map(|start| solve::minimise(&problem, start, None))
         .collect();
-    let best = solved.iter().flatten();
-    let best = best.min_by(|a, b| a.chi2.total_cmp(&b.chi2)).cloned();
-    let Some(best) = best else {
+    let minima: Vec<solve::Best> = solved.iter().flatten().cloned().collect();
+    let Some(profiled) = likelihood::profile_all(&problem, &minima) else {
         let fault = Diagnostic::new(
             &spec.name,
             spec.rows_at.clone(),
@@ -70,7 +69,6 @@ pub fn fit(stock: &dyn Stock, spec: &Spec, file: &Measurements) -> Result<Fit, F
         .help("the bounds may hold values at which the scenarios answer nothing or do not load");
         return Err(spec.faults(vec![fault]));
     };
-    let profiled = likelihood::profile_all(&problem, best);
     let weak = identify::weak_directions(&problem, &profiled);
     let at_starts = solved
         .iter()
@@ -89,7 +87,7 @@ impl<'p> Problem<'p> {
     fn new(stock: &'p dyn Stock, spec: &'p Spec, file: &'p Measurements) -> Result<Self, Faults> {
         let bench = Bench::new(stock);
         let mut rows = Vec::new();
-        for row in chosen(spec, file, Role::Calibration) {
+        for row in spec.chosen(file, Role::Calibration) {
             let Ok(configurations) = Lab::configurations(file, row) else {
                 continue;
             };
@@ -373,13 +371,6 @@ impl<'p> Problem<'p> {
         })
         .collect()
     }
-}
-
-/// The rows of a role that the filters take.
-pub(super) fn chosen<'f>(spec: &Spec, file: &'f Measurements, role: Role) -> Vec<&'f Row> {
-    let rows = file.rows.iter().filter(|row| row.role == role);
-    rows.filter(|row| spec.rows.iter().any(|filter| filter.takes(row)))
-        .collect()
 }
 
 /// A profile by its key as the file at `near` finds it, or by its path relative to that file.

@@ -7,7 +7,7 @@ use sim::load::Numbers;
 
 use super::identify::Direction;
 use super::likelihood::{Ends, Profiled, misfit};
-use super::problem::{Observation, Place, Problem, chosen, plain};
+use super::problem::{Observation, Place, Problem, plain};
 use super::write::{self, Overlay, Written};
 use crate::folder::Stock;
 use crate::published::{Bench, Configuration, Measurements, Role, Row};
@@ -22,6 +22,8 @@ pub struct Fit {
     pub title: String,
     /// File that describes it.
     pub spec: String,
+    /// Key of the origin of its numbers.
+    pub origin: String,
     /// File of the measurements.
     pub measurements: String,
     /// Who measured, if the file says.
@@ -39,6 +41,10 @@ pub struct Fit {
     pub misfit: f64,
     /// Sum of squares that each start came to; `None` where the rows could not be predicted.
     pub starts: Vec<Option<f64>>,
+    /// Starts that came to another minimum, which explains the rows nearly as well; the intervals reach to it.
+    pub apart: usize,
+    /// Error of the rows that state no standard deviation, as a part of their values: assumed, not measured.
+    pub assumed_error: f64,
     /// Combinations of parameters that the rows do not pin down.
     pub weak: Vec<Direction>,
     /// Outcomes that the filters match; they took no part.
@@ -94,7 +100,8 @@ pub struct FittedRow {
     pub row: Row,
     /// Value that comes out, in the row's unit.
     pub fitted: f64,
-    /// Standard deviation that it was weighted by, in the row's unit.
+    /// Standard deviation that it was weighted by, in the row's unit: the row's own, or, where it states none, the
+    /// assumed error.
     pub sigma: f64,
 }
 
@@ -122,6 +129,14 @@ impl HeldOut {
     /// Its error; see [`Row::error_of`].
     pub fn error(&self) -> f64 {
         self.row.error_of(self.value)
+    }
+}
+
+impl Parameter {
+    /// Whether the profile held this value before, as far as the fit resolves it.
+    pub fn was_so(&self) -> bool {
+        let room = f64::max(0.05 * (self.high - self.low), 1e-3 * self.value.abs());
+        (self.was - self.value).abs() <= room
     }
 }
 
@@ -169,6 +184,7 @@ pub(super) fn build(
     Ok(Fit {
         title: spec.title.clone(),
         spec: spec.name.clone(),
+        origin: spec.origin(),
         measurements: file.name.clone(),
         source: file.source.clone(),
         parameters: parameters.collect(),
@@ -177,8 +193,11 @@ pub(super) fn build(
         freedom: problem.rows.len().saturating_sub(parts.len()),
         misfit: misfit(problem, &profiled.best),
         starts,
+        apart: profiled.apart,
+        assumed_error: spec.relative_error,
         weak,
-        held_out: chosen(spec, file, Role::Outcome)
+        held_out: spec
+            .chosen(file, Role::Outcome)
             .into_iter()
             .cloned()
             .collect(),
@@ -254,6 +273,12 @@ impl Fit {
         Ok(all)
     }
 
+    /// Rows whose weight is an assumption.
+    pub fn assumed(&self) -> usize {
+        let rows = self.rows.iter();
+        rows.filter(|fitted| fitted.row.sd.is_none()).count()
+    }
+
     /// Largest error of the fitted rows, per cent (points for shares and changes).
     pub fn worst(&self) -> f64 {
         let errors = self.rows.iter().map(|row| row.error().abs());
@@ -266,6 +291,7 @@ impl Fit {
             json!({
                 "id": row.id, "platform": row.platform, "model": row.model, "setting": row.setting,
                 "config": row.config, "metric": row.metric, "unit": row.unit, "measured": row.value,
+                "sd": row.sd, "measured_by": row.source,
             })
         };
         let unit = |row: &Row| if row.in_points() { "points" } else { "%" };
@@ -279,6 +305,7 @@ impl Fit {
             let more = [
                 ("fitted", json!(fitted.fitted)),
                 ("sigma", json!(fitted.sigma)),
+                ("sigma_assumed", json!(fitted.row.sd.is_none())),
                 ("error", json!(fitted.error())),
                 ("error_in", json!(unit(&fitted.row))),
             ];
@@ -306,6 +333,8 @@ impl Fit {
             "freedom": self.freedom,
             "misfit": self.misfit,
             "starts_chi2": self.starts,
+            "starts_apart": self.apart,
+            "assumed_error": self.assumed_error,
             "evaluations": self.evaluations,
             "held_out": self.held_out.iter().map(row).collect::<Vec<_>>(),
             "predicted": predicted.collect::<Vec<_>>(),

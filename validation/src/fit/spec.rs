@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sim::diag::{Diagnostic, Faults};
 use toml::Spanned;
 
-use crate::published::Row;
+use crate::published::{Lab, Measurements, Role, Row};
 
 /// Most parameters of one fit.
 const FREE_MAX: usize = 32;
@@ -342,6 +342,33 @@ impl Filter {
 }
 
 impl Spec {
+    /// Key of the origin that its numbers have in a profile: `fit_` and the name of the file.
+    pub fn origin(&self) -> String {
+        let stem = std::path::Path::new(&self.name).file_stem();
+        let stem = stem.unwrap_or_default().to_string_lossy();
+        let word = |c: char| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '_'
+            }
+        };
+        format!("fit_{}", stem.chars().map(word).collect::<String>())
+    }
+
+    /// Whether a file holds a calibration row that it takes and that a scenario plays.
+    pub fn applies(&self, file: &Measurements) -> bool {
+        let mut rows = self.chosen(file, Role::Calibration).into_iter();
+        rows.any(|row| Lab::configurations(file, row).is_ok())
+    }
+
+    /// The rows of a role that the filters take.
+    pub(super) fn chosen<'f>(&self, file: &'f Measurements, role: Role) -> Vec<&'f Row> {
+        let rows = file.rows.iter().filter(|row| row.role == role);
+        rows.filter(|row| self.rows.iter().any(|filter| filter.takes(row)))
+            .collect()
+    }
+
     /// A fault of this file.
     pub(super) fn faults(&self, list: Vec<Diagnostic>) -> Faults {
         Faults {

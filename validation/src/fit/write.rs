@@ -10,6 +10,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 use super::problem::{Place, plain};
 use super::result::{Fit, Identified, Parameter};
 use crate::folder::Stock;
+use crate::words::{count, plain as number};
 
 /// A profile with fitted numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +116,7 @@ pub(super) fn write(
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         fail(vec![Diagnostic::new(name, 0..0, error.message(), "here")])
     })?;
-    let origin = key(&fit.spec);
+    let origin = fit.origin.clone();
     let mut used = BTreeSet::from([origin.clone()]);
     let set = |path: &str| numbers.iter().any(|(_, place)| place.number.path == path);
     let check = |text: &str| match load::detect_kind(text) {
@@ -164,22 +165,6 @@ pub(super) fn write(
         file: name.to_owned(),
         text,
     })
-}
-
-/// Key of the origin: `fit_` and the name of the specification.
-fn key(spec: &str) -> String {
-    let stem = std::path::Path::new(spec).file_stem().unwrap_or_default();
-    let word = |c: char| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_lowercase()
-        } else {
-            '_'
-        }
-    };
-    format!(
-        "fit_{}",
-        stem.to_string_lossy().chars().map(word).collect::<String>()
-    )
 }
 
 /// The item at a dotted path; `None` in a list.
@@ -259,8 +244,15 @@ fn rename(table: &mut dyn TableLike, used: &BTreeSet<String>, origin: &str) {
 
 /// Whose rows: the measurements and each table or series with its configurations.
 fn source(fit: &Fit) -> String {
+    let file = std::path::Path::new(&fit.measurements).file_name();
+    let file = file.unwrap_or_default().to_string_lossy();
     let mut tables: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut who: Vec<&str> = Vec::new();
     for row in fit.rows.iter().map(|fitted| &fitted.row) {
+        let by = row.source.as_deref().unwrap_or(&file);
+        if !who.contains(&by) {
+            who.push(by);
+        }
         let words = [row.id.as_str(), row.model.as_str()];
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
         let table = words.join(" ");
@@ -277,21 +269,26 @@ fn source(fit: &Fit) -> String {
     let tables: Vec<String> = tables
         .map(|(table, configs)| format!("{table} ({})", configs.join(", ")))
         .collect();
-    let file = std::path::Path::new(&fit.measurements).file_name();
-    let file = file.unwrap_or_default().to_string_lossy();
-    let who = fit.source.as_deref().unwrap_or(&file);
-    format!("{who}: {}", tables.join("; "))
+    format!("{}: {}", who.join("; "), tables.join("; "))
 }
 
 fn note(fit: &Fit, numbers: &[(&Parameter, &Place)]) -> String {
     let mut note = format!(
-        "{}: {} parameters to {} rows by weighted least squares, worst residual {:.1} %; low and high \
+        "{}: {} fitted to {} by weighted least squares, worst residual {:.1} %; low and high \
          are the 95 % interval of the profile likelihood",
         fit.title,
-        fit.parameters.len(),
-        fit.rows.len(),
+        count(fit.parameters.len(), "number"),
+        count(fit.rows.len(), "row"),
         fit.worst(),
     );
+    if fit.assumed() > 0 {
+        _ = write!(
+            note,
+            "; {} of the rows without a spread of their own, taken as known to {} %",
+            fit.assumed(),
+            number(fit.assumed_error * 100.0)
+        );
+    }
     let open = |identified: Identified| {
         let of = numbers
             .iter()

@@ -107,9 +107,7 @@ pub fn steps(
         };
         let factor = live / (predicted * solo(row).unwrap_or(1.0));
         if let Some(costs) = &mut world.costs.rows[engine][stage] {
-            let mut corun = costs.corun.clone().unwrap_or_else(|| costs.alone.clone());
-            scale_cost(&mut corun, factor);
-            costs.corun = Some(corun);
+            costs.corun_ratio *= factor;
             let beside = &mut world.costs.corun_beside[engine];
             if *beside == 0 {
                 *beside = u16::MAX;
@@ -127,7 +125,6 @@ pub fn steps(
             }
         };
         more(&mut costs.alone);
-        costs.corun.iter_mut().for_each(more);
     }
     steps.0[4] = means(&world, runs);
     steps
@@ -191,9 +188,6 @@ fn each(
 fn scale(world: &mut World, engine: usize, stage: usize, factor: f64) {
     if let Some(costs) = &mut world.costs.rows[engine][stage] {
         scale_cost(&mut costs.alone, factor);
-        if let Some(corun) = &mut costs.corun {
-            scale_cost(corun, factor);
-        }
     }
 }
 

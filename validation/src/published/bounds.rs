@@ -1,7 +1,7 @@
 //! How far off the predictions of published outcomes may be: what this project set itself to reach,
 //! by table and configuration. No measured value stands here.
 
-use super::experiments::holds;
+use super::experiments::{holds, recognised};
 use super::rows::Row;
 
 /// How far off a prediction may be.
@@ -75,7 +75,7 @@ const BOUNDS: &[Published] = &[
 impl Bound {
     /// Of a row: its own, or the published experiment's.
     pub fn of(row: &Row) -> Option<Self> {
-        if row.max_error.is_some() || row.own.is_some() {
+        if row.max_error.is_some() || !recognised(row) {
             return row.max_error.map(|most| Self {
                 most,
                 of_what_remains: false,
@@ -125,8 +125,10 @@ mod tests {
     use crate::published::{EXPERIMENTS, Metric, read_measurements};
 
     fn row(id: &str, setting: &str, config: &str, metric: &str, unit: &str, value: f64) -> Row {
+        let known = EXPERIMENTS.iter().find(|known| known.id == id);
+        let platform = known.map_or("p", |known| known.platform);
         let text = format!(
-            "[[measurement]]\nid = '{id}'\nplatform = 'p'\nsetting = '{setting}'\nconfig = '{config}'\n\
+            "[[measurement]]\nid = '{id}'\nplatform = '{platform}'\nsetting = '{setting}'\nconfig = '{config}'\n\
              metric = '{metric}'\nunit = '{unit}'\nvalue = {value:?}\nrole = 'outcome'\n"
         );
         read_measurements("m.toml", &text).unwrap().rows.remove(0)

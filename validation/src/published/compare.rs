@@ -214,12 +214,14 @@ impl Compared {
             "role": row.role,
             "measured": row.value,
             "sd": row.sd,
+            "measured_by": row.source,
         });
         match &self.predicted {
             Predicted::Not(why) => document["not_covered"] = json!(why),
             Predicted::Value(prediction) => {
                 document["predicted"] = json!(prediction.value);
                 document["interval"] = json!(prediction.interval);
+                document["beside_itself"] = json!(prediction.beside_itself());
                 document["replications"] = json!(prediction.replications);
                 document["uncertain_numbers"] = json!(prediction.uncertain);
                 document["basis"] = json!(prediction.basis);

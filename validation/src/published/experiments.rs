@@ -12,9 +12,14 @@ pub struct Play {
     pub policy: Option<&'static str>,
 }
 
+/// Who measured the rows that are recognised: no file needs to say it.
+pub(super) const PUBLICATION: &str = "CrossInfer paper";
+
 /// Which rows a scenario predicts.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
+    /// Key of the SoC that it was measured on.
+    pub platform: &'static str,
     /// Table or figure.
     pub id: &'static str,
     /// What the row's model or setting must hold, all of it.
@@ -43,15 +48,22 @@ const CPU: &str = "single:cpu";
 const GPU: &str = "single:gpu";
 
 macro_rules! experiments {
-    ($($id:literal [$($about:literal),*] $config:literal => $($play:expr),+;)*) => {
-        &[$(Experiment { id: $id, about: &[$($about),*], config: $config, plays: &[$($play),+] }),*]
+    ($($platform:ident { $($id:literal [$($about:literal),*] $config:literal => $($play:expr),+;)* })*) => {
+        &[$($(Experiment {
+            platform: stringify!($platform),
+            id: $id,
+            about: &[$($about),*],
+            config: $config,
+            plays: &[$($play),+],
+        },)*)*]
     };
 }
 
-/// Every row that a scenario predicts: table or figure, words of its model or setting, its
+/// Every row that a scenario predicts, by SoC: table or figure, words of its model or setting, its
 /// configuration, and what to play.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[Experiment] = experiments! {
+    m4max {
     "table1a" [", 2 frames"] "mlx-gpu-only" => own("table1a-2-gpu");
     "table1a" [", 2 frames"] "crossinfer" => own("table1a-2-pipelined");
     "table1a" [", 4 frames"] "mlx-gpu-only" => own("table1a-4-gpu");
@@ -78,38 +90,10 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     "table5" ["9B", "32-token"] "overlap" => own("table5-9b-32");
     "table5" ["9B", "128-token"] "serial" => under("table5-9b-128", "serial");
     "table5" ["9B", "128-token"] "overlap" => own("table5-9b-128");
-    // The contention model alone; the scenario only brings the SoC.
-    "table6" ["64 MiB"] "cpu" => own("table8");
-    "table6" ["64 MiB"] "gpu" => own("table8");
-    "table6" ["64 MiB"] "npu" => own("table8");
-    "table6" ["64 MiB"] "cpu+gpu" => own("table8");
-    "table6" ["64 MiB"] "cpu+npu" => own("table8");
     "table7" [] "A" => own("table7-a");
     "table7" [] "B" => own("table7-b");
     "table7" [] "C" => own("table7-c");
     "table7" [] "D" => own("table7-d");
-    "table8" [] "cpu-only" => under("table8", CPU);
-    "table8" [] "gpu-only" => under("table8", GPU);
-    "table8" [] "crossinfer" => own("table8");
-    "table9" ["OneVision-7B"] "cpu-only" => under("table9-7b", CPU);
-    "table9" ["OneVision-7B"] "gpu-only" => under("table9-7b", GPU);
-    "table9" ["OneVision-7B"] "crossinfer" => own("table9-7b");
-    "table9" ["FastVLM-0.5B"] "cpu-only" => under("table9-fastvlm", CPU);
-    "table9" ["FastVLM-0.5B"] "gpu-only" => under("table9-fastvlm", GPU);
-    "table9" ["FastVLM-0.5B"] "crossinfer" => own("table9-fastvlm");
-    "table10" ["OneVision-0.5B"] "cpu-only" => under("table10-onevision-0.5b", CPU);
-    "table10" ["OneVision-0.5B"] "gpu-only" => under("table10-onevision-0.5b", GPU);
-    "table10" ["OneVision-0.5B"] "crossinfer" => own("table10-onevision-0.5b");
-    "table10" ["FastVLM-0.5B"] "cpu-only" => under("table10-fastvlm-0.5b", CPU);
-    "table10" ["FastVLM-0.5B"] "gpu-only" => under("table10-fastvlm-0.5b", GPU);
-    "table10" ["FastVLM-0.5B"] "crossinfer" => own("table10-fastvlm-0.5b");
-    "table10" ["FastVLM-1.5B"] "cpu-only" => under("table10-fastvlm-1.5b", CPU);
-    "table10" ["FastVLM-1.5B"] "gpu-only" => under("table10-fastvlm-1.5b", GPU);
-    "table10" ["FastVLM-1.5B"] "crossinfer" => own("table10-fastvlm-1.5b");
-    "table12" ["112-token"] "naive" => under("table12", "naive");
-    "table12" ["112-token"] "cpu-only" => under("table12", CPU);
-    "table12" ["112-token"] "gpu-only" => under("table12", GPU);
-    "table12" ["112-token"] "crossinfer" => own("table12");
     // Its rows on decode and prefill are those of table 14's lanes alone.
     "table13" ["sequential_read"] "cpu" => own("table14-32");
     "table13" ["sequential_read"] "metal" => own("table14-32");
@@ -123,12 +107,45 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     "table14" ["of 1024 tokens"] "cpu" => under("table14-1024", CPU);
     "table14" ["of 1024 tokens"] "metal" => under("table14-1024", GPU);
     "table14" ["of 1024 tokens"] "cpu+metal" => own("table14-1024");
+    }
+    qcs6490 {
+    // The contention model alone; the scenario only brings the SoC.
+    "table6" ["64 MiB"] "cpu" => own("table8");
+    "table6" ["64 MiB"] "gpu" => own("table8");
+    "table6" ["64 MiB"] "npu" => own("table8");
+    "table6" ["64 MiB"] "cpu+gpu" => own("table8");
+    "table6" ["64 MiB"] "cpu+npu" => own("table8");
+    "table8" [] "cpu-only" => under("table8", CPU);
+    "table8" [] "gpu-only" => under("table8", GPU);
+    "table8" [] "crossinfer" => own("table8");
+    "table10" ["OneVision-0.5B"] "cpu-only" => under("table10-onevision-0.5b", CPU);
+    "table10" ["OneVision-0.5B"] "gpu-only" => under("table10-onevision-0.5b", GPU);
+    "table10" ["OneVision-0.5B"] "crossinfer" => own("table10-onevision-0.5b");
+    "table10" ["FastVLM-0.5B"] "cpu-only" => under("table10-fastvlm-0.5b", CPU);
+    "table10" ["FastVLM-0.5B"] "gpu-only" => under("table10-fastvlm-0.5b", GPU);
+    "table10" ["FastVLM-0.5B"] "crossinfer" => own("table10-fastvlm-0.5b");
+    "table10" ["FastVLM-1.5B"] "cpu-only" => under("table10-fastvlm-1.5b", CPU);
+    "table10" ["FastVLM-1.5B"] "gpu-only" => under("table10-fastvlm-1.5b", GPU);
+    "table10" ["FastVLM-1.5B"] "crossinfer" => own("table10-fastvlm-1.5b");
+    }
+    rk3588 {
+    "table9" ["OneVision-7B"] "cpu-only" => under("table9-7b", CPU);
+    "table9" ["OneVision-7B"] "gpu-only" => under("table9-7b", GPU);
+    "table9" ["OneVision-7B"] "crossinfer" => own("table9-7b");
+    "table9" ["FastVLM-0.5B"] "cpu-only" => under("table9-fastvlm", CPU);
+    "table9" ["FastVLM-0.5B"] "gpu-only" => under("table9-fastvlm", GPU);
+    "table9" ["FastVLM-0.5B"] "crossinfer" => own("table9-fastvlm");
+    "table12" ["112-token"] "naive" => under("table12", "naive");
+    "table12" ["112-token"] "cpu-only" => under("table12", CPU);
+    "table12" ["112-token"] "gpu-only" => under("table12", GPU);
+    "table12" ["112-token"] "crossinfer" => own("table12");
     "fig9b" [] "state-aware dispatch" =>
         own("fig9b-short"), under("fig9b-short", CPU), under("fig9b-short", GPU),
         own("fig9b-medium"), under("fig9b-medium", CPU), under("fig9b-medium", GPU),
         own("fig9b-long"), under("fig9b-long", CPU), under("fig9b-long", GPU);
     "fig11c" [] "import over recompute" => own("fig11c-import"), own("fig11c-recompute");
     "fig16" [] "reuse over rebuild" => own("fig16-reuse"), own("fig16-rebuild");
+    }
 };
 
 /// Rows that no scenario predicts: table or figure, words of the row, and why.
@@ -155,6 +172,12 @@ const NOT_COVERED: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
+/// Whether a row is, by its id and SoC, of a published table or figure.
+pub(super) fn recognised(row: &Row) -> bool {
+    let mut known = EXPERIMENTS.iter();
+    row.own.is_none() && known.any(|known| (known.id, known.platform) == (&row.id, &row.platform))
+}
+
 /// Whether a row is of a table or figure, and holds all these words.
 pub(super) fn holds(row: &Row, id: &str, words: &[&str]) -> bool {
     let parts = [&row.model, &row.setting, &row.config, &row.metric];
@@ -166,6 +189,16 @@ pub(super) fn holds(row: &Row, id: &str, words: &[&str]) -> bool {
 
 /// The experiment that predicts a row, or why none does.
 pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
+    let mut of_id = EXPERIMENTS.iter().filter(|known| known.id == row.id);
+    if let Some(published) = of_id.next()
+        && published.platform != row.platform
+    {
+        return Err(format!(
+            "the published `{}` was measured on `{}`, this row on `{}`: a scenario of another SoC says nothing of \
+             it, and the file names none",
+            row.id, published.platform, row.platform
+        ));
+    }
     if let Some((.., why)) = NOT_COVERED
         .iter()
         .find(|(id, words, _)| holds(row, id, words))
@@ -176,7 +209,7 @@ pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
         experiment.config == row.config && holds(row, experiment.id, experiment.about)
     });
     let found = found.ok_or_else(|| {
-        if EXPERIMENTS.iter().any(|known| known.id == row.id) {
+        if recognised(row) {
             "no scenario of this published experiment plays it"
         } else {
             "no published experiment is called so, and the file names no scenario for it"
@@ -200,4 +233,35 @@ pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
         ));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::read_measurements;
+
+    #[test]
+    fn rows_of_another_soc_are_no_rows_of_a_publication() {
+        let row = |platform: &str, source: &str| {
+            let text = format!(
+                "{source}[[measurement]]\nid = 'table9'\nplatform = '{platform}'\nmodel = 'FastVLM-0.5B'\n\
+                 config = 'cpu-only'\nmetric = 'throughput'\nunit = 'req/s'\nvalue = 1\nrole = 'outcome'\n"
+            );
+            read_measurements("m.toml", &text).unwrap().rows.remove(0)
+        };
+        let published = row("rk3588", "");
+        assert!(experiment(&published).is_ok());
+        assert_eq!(published.source.as_deref(), Some(PUBLICATION));
+        let other = row("our-board", "");
+        let why = experiment(&other).unwrap_err();
+        assert!(why.contains("`rk3588`, this row on `our-board`"), "{why}");
+        assert_eq!(
+            (other.source, super::super::Bound::of(&row("our-board", ""))),
+            (None, None)
+        );
+        assert_eq!(
+            row("rk3588", "source = 'us'\n").source.as_deref(),
+            Some("us")
+        );
+    }
 }

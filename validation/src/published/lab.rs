@@ -113,6 +113,15 @@ impl std::fmt::Debug for Lab<'_> {
     }
 }
 
+impl Prediction {
+    /// Whether the stated value itself lies outside its interval: where most of what is uncertain can only
+    /// move it to one side, nearly no draw comes out like the stated numbers.
+    pub fn beside_itself(&self) -> bool {
+        let interval = self.interval;
+        interval.is_some_and(|interval| !(interval.low..=interval.high).contains(&self.value))
+    }
+}
+
 impl<'s> Lab<'s> {
     /// A lab over scenarios and profiles.
     pub fn new(stock: &'s dyn Stock, draws: Draws) -> Self {
@@ -369,4 +378,30 @@ fn short(file: &str) -> String {
     let mut parts: Vec<&str> = file.rsplit(['/', '\\']).take(2).collect();
     parts.reverse();
     parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prediction_may_lie_outside_its_own_interval() {
+        let with = |value: f64, ends: Option<(f64, f64)>| Prediction {
+            value,
+            interval: ends.map(|(low, high)| Interval {
+                low,
+                high,
+                draws: 64,
+                failed: 0,
+            }),
+            failed: Vec::new(),
+            replications: 1,
+            uncertain: 1,
+            basis: Basis::default(),
+        };
+        assert!(with(0.9, Some((1.0, 2.0))).beside_itself());
+        assert!(with(2.1, Some((1.0, 2.0))).beside_itself());
+        assert!(!with(1.0, Some((1.0, 2.0))).beside_itself());
+        assert!(!with(1.0, None).beside_itself());
+    }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use sim::diag::{Diagnostic, Faults};
 use toml::Spanned;
 
+use super::experiments::{PUBLICATION, recognised};
 use super::metric::Metric;
 use super::rows::{Measurements, Own, OwnPlay, Places, Role, Row};
 use super::unit::Dimension;
@@ -145,7 +146,11 @@ pub fn read_measurements(name: &str, text: &str) -> Result<Measurements, Faults>
         let metric = checker.metric(&row, own.as_ref());
         checker.value(&row, metric.as_ref());
         let places = [row.id.span(), row.value.span()];
-        let row = row.lower(own);
+        let mut row = row.lower(own);
+        row.source = row.source.or_else(|| file.source.clone());
+        if row.source.is_none() && recognised(&row) {
+            row.source = Some(PUBLICATION.to_owned());
+        }
         checker.twice(&mut known, &row, places);
         rows.push(row);
     }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use sim::diag::{Diagnostic, Faults};
 
 use super::metric::Metric;
+use crate::words::plain;
 
 /// What a row may be used for.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, serde::Serialize)]
@@ -45,7 +46,7 @@ pub struct Row {
     pub max_error: Option<f64>,
     /// What was read into it.
     pub note: Option<String>,
-    /// Who measured it, if not whoever measured the whole file.
+    /// Who measured it: as the row says, else its file, else the publication that it is recognised as of.
     pub source: Option<String>,
     /// What to play, if the row or an experiment of its file says so.
     pub own: Option<Own>,
@@ -118,6 +119,18 @@ impl Row {
     /// The metric, by its own name or a publication's.
     pub fn metric(&self) -> Option<Metric> {
         Metric::published(&self.metric)
+    }
+
+    /// SoC and table, figure or series.
+    pub fn series(&self) -> String {
+        format!("{} {}", self.platform, self.id)
+    }
+
+    /// Value with its standard deviation, if it has one, and unit.
+    pub fn measured(&self) -> String {
+        let sd = self.sd.map(|sd| format!(" ± {}", plain(sd)));
+        let sd = sd.unwrap_or_default();
+        format!("{}{sd} {}", plain(self.value), self.unit)
     }
 
     /// Whether errors are in points (hundredths), not in per cent of the value.

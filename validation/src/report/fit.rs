@@ -1,15 +1,153 @@
 //! A fit as sections.
 
-use super::published::{error_text, plain};
+use std::collections::BTreeSet;
+
+use super::published::error_text;
 use super::{Section, Table, significant};
 use crate::fit::{Fit, Identified};
+use crate::published::{Compared, Comparison};
+use crate::words::{count, plain};
 
 /// The sections: parameters, residuals, predictions.
 pub fn fit(fit: &Fit) -> Vec<Section> {
     vec![parameters(fit), residuals(fit), predictions(fit)]
 }
 
+/// What was fitted, what the rows identify and what they do not: of every fit that was run, with those that the
+/// measurements do not serve.
+pub fn fitted(fits: &[Fit], without_rows: &[String], comparison: &Comparison) -> Section {
+    let mut table = Table::new(&[
+        "fit",
+        ">rows",
+        ">numbers",
+        ">identified",
+        ">from one side",
+        ">not",
+        ">worst residual",
+        "profile",
+    ]);
+    for fit in fits {
+        let of = |wanted: &[Identified]| {
+            let parameters = fit.parameters.iter();
+            let found = parameters.filter(|parameter| wanted.contains(&parameter.identified));
+            found.count().to_string()
+        };
+        let moved = fit
+            .parameters
+            .iter()
+            .filter(|parameter| !parameter.was_so());
+        table.row([
+            fit.title.clone(),
+            fit.rows.len().to_string(),
+            fit.parameters.len().to_string(),
+            of(&[Identified::Both]),
+            of(&[Identified::Below, Identified::Above]),
+            of(&[Identified::No]),
+            format!("{:.1} %", fit.worst()),
+            match moved.count() {
+                0 => "holds what is found".to_owned(),
+                moved => format!("HOLDS OTHER VALUES for {moved}"),
+            },
+        ]);
+    }
+    let intro = "Every fit is run anew for this report, on rows with `role = \"calibration\"` alone; outcomes take no \
+                 part. What a fit leaves open is in the profiles as an interval, and so in the predictions'.";
+    let mut parts = vec![intro.to_owned(), table.markdown()];
+    if fits.is_empty() {
+        parts = vec!["No fit was run.".to_owned()];
+    }
+    if !without_rows.is_empty() {
+        parts.push(format!(
+            "Not run, because the file has none of their rows: {}.",
+            without_rows.join(", ")
+        ));
+    }
+    parts.extend(by_hand(fits, comparison));
+    for fit in fits {
+        parts.push(format!("### {}", fit.title));
+        parts.push(parameters(fit).body);
+    }
+    Section::new("What was fitted", &parts)
+}
+
+/// Origins that say *fitted* and are of no fit that was run.
+fn by_hand(fits: &[Fit], comparison: &Comparison) -> Option<String> {
+    let predictions = comparison.rows.iter().filter_map(Compared::prediction);
+    let origins = predictions.flat_map(|prediction| &prediction.basis.calibrated);
+    let others = origins.filter(|(key, says)| {
+        let of_fit = |fit: &Fit| key.ends_with(&format!(", {}", fit.origin));
+        says.starts_with("fitted") && !fits.iter().any(of_fit)
+    });
+    let others: BTreeSet<&str> = others.map(|(key, _)| key.as_str()).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let others: Vec<&str> = others.into_iter().collect();
+    Some(format!(
+        "Predictions also rest on numbers that were fitted elsewhere and not found anew here: {}.",
+        others.join("; ")
+    ))
+}
+
 fn parameters(fit: &Fit) -> Section {
+    let intro = format!(
+        "{}. {}, fitted to {} of {} by weighted least squares \
+         (`{}`, {} predictions of all rows). The interval is that of the profile likelihood: how far the \
+         number can go while the others make up for it.{}",
+        fit.title,
+        count(fit.parameters.len(), "number"),
+        count(fit.rows.len(), "calibration row"),
+        who(fit),
+        fit.spec,
+        fit.evaluations,
+        assumed(fit),
+    );
+    let table = parameter_table(fit);
+    let quality = if fit.freedom == 0 {
+        format!(
+            "There are no more rows than parameters: sum of squares {}, and nothing is left to judge the \
+             fit by.",
+            significant(fit.chi2)
+        )
+    } else {
+        format!(
+            "Sum of squares {} at {} of freedom{}.",
+            significant(fit.chi2),
+            count(fit.freedom, "degree"),
+            if fit.misfit > 1.0 {
+                ": worse than the rows' errors say, so the intervals are those of errors as large as the residuals"
+            } else {
+                ""
+            }
+        )
+    };
+    let solved: Vec<f64> = fit.starts.iter().copied().flatten().collect();
+    let near = solved
+        .iter()
+        .filter(|chi2| **chi2 <= fit.chi2 + 0.1 * fit.misfit);
+    let starts = format!(
+        "Of {} starts, {} came to this minimum{}{}.",
+        fit.starts.len(),
+        near.count(),
+        match fit.apart {
+            0 => String::new(),
+            apart => format!(
+                "; {apart} to another that explains the rows nearly as well: the intervals reach to it"
+            ),
+        },
+        match fit.starts.len() - solved.len() {
+            0 => String::new(),
+            failed => format!("; at {failed} the rows could not be predicted"),
+        }
+    );
+    Section::new(
+        "Parameters",
+        &[intro, table.markdown(), quality, starts, weak(fit)],
+    )
+}
+
+/// The numbers with their intervals, and whether the rows identify them.
+fn parameter_table(fit: &Fit) -> Table {
     let mut table = Table::new(&["parameter", ">was", ">fitted", ">95 % interval", "", "sets"]);
     for parameter in &fit.parameters {
         table.row([
@@ -25,51 +163,37 @@ fn parameters(fit: &Fit) -> Section {
             first(&parameter.sets),
         ]);
     }
-    let who = fit.source.as_ref().map_or_else(
-        || format!("`{}`", fit.measurements),
-        |source| format!("{source} (`{}`)", fit.measurements),
-    );
-    let intro = format!(
-        "{}. {} numbers, fitted to {} calibration rows of {who} by weighted least squares \
-         (`{}`, {} predictions of all rows). The interval is that of the profile likelihood: how far the \
-         number can go while the others make up for it.",
-        fit.title,
-        fit.parameters.len(),
-        fit.rows.len(),
-        fit.spec,
-        fit.evaluations,
-    );
-    let quality = if fit.freedom == 0 {
-        format!(
-            "There are no more rows than parameters: sum of squares {}, and nothing is left to judge the \
-             fit by.",
-            significant(fit.chi2)
-        )
-    } else {
-        format!(
-            "Sum of squares {} at {} degrees of freedom{}.",
-            significant(fit.chi2),
-            fit.freedom,
-            if fit.misfit > 1.0 {
-                ": worse than the rows' errors say, so the intervals are those of errors as large as the residuals"
-            } else {
-                ""
-            }
-        )
-    };
-    let solved: Vec<f64> = fit.starts.iter().copied().flatten().collect();
-    let near = solved
+    table
+}
+
+/// Whose the fitted rows are.
+fn who(fit: &Fit) -> String {
+    let by = fit
+        .rows
         .iter()
-        .filter(|chi2| **chi2 <= fit.chi2 + 0.1 * fit.misfit);
-    let starts = format!(
-        "Of {} starts, {} came to this minimum{}.",
-        fit.starts.len(),
-        near.count(),
-        match fit.starts.len() - solved.len() {
-            0 => String::new(),
-            failed => format!("; at {failed} the rows could not be predicted"),
-        }
-    );
+        .filter_map(|fitted| fitted.row.source.as_deref());
+    let by: BTreeSet<&str> = by.collect();
+    if by.is_empty() {
+        return format!("`{}`", fit.measurements);
+    }
+    let by: Vec<&str> = by.into_iter().collect();
+    format!("{} (`{}`)", by.join("; "), fit.measurements)
+}
+
+/// That some rows' errors are taken, not measured.
+fn assumed(fit: &Fit) -> String {
+    match fit.assumed() {
+        0 => String::new(),
+        rows => format!(
+            " {rows} of the rows state no spread: they are *assumed* to be known to {} %, and intervals are no \
+             better than that.",
+            plain(fit.assumed_error * 100.0)
+        ),
+    }
+}
+
+/// Combinations of parameters that the rows leave open.
+fn weak(fit: &Fit) -> String {
     let weak = fit.weak.iter().map(|direction| {
         let weights = direction.weights.iter();
         let weights: Vec<String> = weights
@@ -78,18 +202,14 @@ fn parameters(fit: &Fit) -> Section {
         format!("- {}", weights.join(", "))
     });
     let weak: Vec<String> = weak.collect();
-    let weak = if weak.is_empty() {
+    if weak.is_empty() {
         "The rows pin down every combination of the parameters.".to_owned()
     } else {
         format!(
             "Combinations that the rows do not pin down (steps on the parameters' scales):\n\n{}",
             weak.join("\n")
         )
-    };
-    Section::new(
-        "Parameters",
-        &[intro, table.markdown(), quality, starts, weak],
-    )
+    }
 }
 
 /// The first, and how many more.
@@ -119,6 +239,7 @@ fn residuals(fit: &Fit) -> Section {
         ">measured",
         ">fitted",
         ">error",
+        ">weighted as",
         ">in σ",
     ]);
     for fitted in &fit.rows {
@@ -128,14 +249,13 @@ fn residuals(fit: &Fit) -> Section {
             row.model.clone(),
             row.config.clone(),
             row.metric.clone(),
-            format!(
-                "{} ± {} {}",
-                plain(row.value),
-                significant(fitted.sigma),
-                row.unit
-            ),
+            row.measured(),
             significant(fitted.fitted),
             error_text(row, fitted.error()),
+            match row.sd {
+                Some(_) => "its spread".to_owned(),
+                None => format!("{} % assumed", plain(fit.assumed_error * 100.0)),
+            },
             format!("{:+.2}", (fitted.fitted - row.value) / fitted.sigma).replace('-', "−"),
         ]);
     }
@@ -173,7 +293,7 @@ fn predictions(fit: &Fit) -> Section {
             row.model.clone(),
             row.config.clone(),
             row.metric.clone(),
-            format!("{} {}", plain(row.value), row.unit),
+            row.measured(),
             significant(held.value),
             format!("{} … {}", significant(held.low), significant(held.high)),
             error_text(row, held.error()),

@@ -14,7 +14,7 @@ mod table;
 
 pub use corun::corun;
 pub use figures::{Figure, Measured, figures};
-pub use fit::fit;
+pub use fit::{fit, fitted};
 pub use live::live;
 pub use oracles::oracles;
 pub use published::{published, verdict};

@@ -1,15 +1,19 @@
 //! Measurements beside their predictions, as sections.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use super::{Section, Table, significant};
-use crate::published::{Bound, Compared, Comparison, Errors, Interval, Role, Row};
+use crate::published::{Bound, Compared, Comparison, Errors, Interval, Prediction, Role, Row};
+use crate::words::plain;
 
-/// The sections: errors in short, outcomes, calibration rows, what is not covered, what was fitted.
+/// The sections: errors in short, who measured, outcomes, calibration rows, what is not covered, and what the
+/// predictions rest on.
 pub fn published(comparison: &Comparison) -> Vec<Section> {
     let notes = Notes::of(comparison);
     vec![
         summary(comparison),
+        sources(comparison),
         predictions(comparison, &notes),
         residuals(comparison, &notes),
         not_covered(comparison),
@@ -38,14 +42,43 @@ fn summary(comparison: &Comparison) -> Section {
             }
         }
     }
-    let who = comparison.source.as_ref().map_or_else(
-        || format!("Measured values are those of `{}`.", comparison.file),
-        |source| format!("Measured by: {source} (`{}`).", comparison.file),
-    );
+    let who = format!("Measured values are those of `{}`.", comparison.file);
     let text = "Errors are predicted less measured, in per cent of the measured value; of shares and of \
                 changes, which are per cent themselves, in points. The table holds their sizes.";
     let parts = [who, text.to_owned(), table.markdown(), bounds(comparison)];
     Section::new("Errors in short", &parts)
+}
+
+/// Whose the measured values are.
+fn sources(comparison: &Comparison) -> Section {
+    let mut by: BTreeMap<(&str, String), (usize, usize)> = BTreeMap::new();
+    for compared in &comparison.rows {
+        let row = &compared.row;
+        let says = row.source.as_deref();
+        let key = (says.unwrap_or("the file does not say"), row.series());
+        let (outcomes, calibration) = by.entry(key).or_default();
+        match row.role {
+            Role::Outcome => *outcomes += 1,
+            Role::Calibration => *calibration += 1,
+        }
+    }
+    let mut table = Table::new(&[
+        "measured by",
+        "table or series",
+        ">outcomes",
+        ">calibration rows",
+    ]);
+    for ((who, series), (outcomes, calibration)) in by {
+        table.row([
+            who.to_owned(),
+            series,
+            outcomes.to_string(),
+            calibration.to_string(),
+        ]);
+    }
+    let text = "As each row says, else its file; rows that say nothing and are recognised by id and SoC as those of a \
+                publication have that as their source.";
+    Section::new("Who measured", &[text.to_owned(), table.markdown()])
 }
 
 /// Which bounds are met, and which are not.
@@ -122,17 +155,28 @@ fn summary_row(platform: Option<&str>, name: &str, unit: &str, errors: &Errors) 
 
 fn predictions(comparison: &Comparison, notes: &Notes<'_>) -> Section {
     let table = rows_table(comparison, Role::Outcome, notes);
-    let text = "No fit reads these rows, but not all were unseen: of the published ones, the workload of figure 16 was \
-                inferred with its ratio in view, the split of table 1a between encode and prefill was revised once after \
-                its outcomes had been seen, and intervals on the RK3588 were widened and its export was made dearer \
-                after its misses had been seen (profiles/INFERENCES.md). The interval is the 5th to the 95th percentile of what \
-                comes out when every number with an interval in the profiles is drawn within it (a Latin \
-                hypercube), one replication a draw; measured values count as within if they are, give or take two standard deviations of their own. Letters point to what the stages' costs were calibrated on, below.";
+    let published = comparison
+        .rows
+        .iter()
+        .any(|compared| compared.row.own.is_none());
+    let seen = "The published rows were not all unseen: the workload of figure 16 was inferred with its ratio in view, the \
+                split of table 1a between encode and prefill was revised once after its outcomes had been seen, and \
+                intervals on the RK3588 were widened and its export was made dearer after its misses had been seen \
+                (profiles/INFERENCES.md). ";
+    let text = format!(
+        "No fit reads these rows. {}The interval is the 5th to the 95th percentile of what comes out when every \
+         number with an interval in the profiles is drawn within it (a Latin hypercube), one replication a draw; \
+         measured values count as within if they are, give or take two standard deviations of their own. *Stated \
+         outside* marks a prediction that itself lies outside its interval: what is uncertain can move it to one side \
+         alone, so that nearly no draw is like the stated numbers, and the interval says more than the value. Letters \
+         point to what the stages' costs were calibrated on, below.",
+        if published { seen } else { "" }
+    );
     let none = table.is_empty().then(|| "There are none.".to_owned());
     Section::new(
         "Predicted",
         &[
-            text.to_owned(),
+            text,
             table.markdown(),
             none.unwrap_or_default(),
             failed(comparison, Role::Outcome),
@@ -197,27 +241,20 @@ fn rows_table(comparison: &Comparison, role: Role, notes: &Notes<'_>) -> Table {
             continue;
         };
         let row = &compared.row;
-        let sd = row.sd.map(|sd| format!(" ± {}", plain(sd)));
         let inside = match compared.inside() {
             Some(true) => "within",
             Some(false) => "outside",
             None => "",
         };
-        let interval = prediction.interval.as_ref();
         table.row([
-            format!("{} {}", row.platform, row.id),
+            row.series(),
             row.model.clone(),
             notes.setting(row),
             row.config.clone(),
             row.metric.clone(),
-            format!(
-                "{}{} {}",
-                plain(row.value),
-                sd.unwrap_or_default(),
-                row.unit
-            ),
+            row.measured(),
             significant(prediction.value),
-            interval.map(interval_text).unwrap_or_default(),
+            interval_text(prediction),
             compared
                 .error()
                 .map(|error| error_text(row, error))
@@ -230,12 +267,6 @@ fn rows_table(comparison: &Comparison, role: Role, notes: &Notes<'_>) -> Table {
     table
 }
 
-/// As it was given, with a proper minus; no more than nine digits.
-pub(super) fn plain(x: f64) -> String {
-    let rounded: f64 = format!("{x:.8e}").parse().unwrap_or(x);
-    rounded.to_string().replace('-', "−")
-}
-
 /// With one decimal and its sign; what rounds to 0 has none.
 fn signed(x: f64) -> String {
     let text = format!("{x:+.1}").replace('-', "−");
@@ -245,13 +276,21 @@ fn signed(x: f64) -> String {
     }
 }
 
-fn interval_text(interval: &Interval) -> String {
-    let failed = match interval.failed {
-        0 => String::new(),
-        failed => format!(" ({failed} draws failed)"),
+fn interval_text(prediction: &Prediction) -> String {
+    let Some(Interval {
+        low, high, failed, ..
+    }) = prediction.interval
+    else {
+        return String::new();
     };
-    let (low, high) = (significant(interval.low), significant(interval.high));
-    format!("{low} … {high}{failed}")
+    let mut text = format!("{} … {}", significant(low), significant(high));
+    if failed > 0 {
+        _ = write!(text, " ({failed} draws failed)");
+    }
+    if prediction.beside_itself() {
+        text += " *stated outside*";
+    }
+    text
 }
 
 /// An error with its unit.
@@ -276,12 +315,12 @@ fn not_covered(comparison: &Comparison) -> Section {
     ]);
     for (row, why) in comparison.not_covered() {
         table.row([
-            format!("{} {}", row.platform, row.id),
+            row.series(),
             row.model.clone(),
             row.setting.clone(),
             row.config.clone(),
             row.metric.clone(),
-            format!("{} {}", plain(row.value), row.unit),
+            row.measured(),
             why.to_owned(),
         ]);
     }

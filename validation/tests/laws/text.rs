@@ -174,8 +174,8 @@ impl Scenario {
             if engine.corun && engine.answers {
                 _ = write!(
                     text,
-                    "[engines.e{index}.corun.decode]\nper_token_s = {}\nbytes_per_token = 1e6\n",
-                    12.0 * ms
+                    "[engines.e{index}.corun.decode]\nratio = {}\n",
+                    4.0 / 3.0
                 );
             }
             if !engine.reconstructs {

@@ -110,7 +110,7 @@ fn what_is_slower_beside_others_is_contention() {
     // exactly its own.
     let machine = profile().costs(
         "[engines.b.stages]",
-        "[engines.a.corun]\ndecode = { per_token_s = 0.014 }\n[engines.b.stages]",
+        "[engines.a.corun]\ndecode = { ratio = 1.4 }\n[engines.b.stages]",
     );
     is_all(&machine, 0.35, |causes| causes.contention);
 }

@@ -224,7 +224,7 @@ fn a_lane_that_loses_cores_beside_others_takes_its_costs_beside_others() {
     toy()
         .costs(
             "[engines.b.stages]",
-            "[engines.a.corun]\ndecode = { per_token_s = 0.020 }\n[engines.b.stages]",
+            "[engines.a.corun]\ndecode = { ratio = 2 }\n[engines.b.stages]",
         )
         .set("policy = { fixed = { lanes = { x = 'a', y = 'b' } } }")
         .stream("x", &[], &[0])
@@ -246,7 +246,7 @@ fn only_the_engines_that_are_named_bring_costs_beside_others_about() {
         toy()
             .costs(
                 "[engines.b.stages]",
-                "[engines.a.corun]\ndecode = { per_token_s = 0.020 }\n[engines.b.stages]",
+                "[engines.a.corun]\ndecode = { ratio = 2 }\n[engines.b.stages]",
             )
             .costs(
                 "[engines.a.stages]",
@@ -326,32 +326,4 @@ fn what_lies_outside_the_measured_range_is_counted() {
     let outside = toy.stream_with("cam", &[0], &[20, 60], 3, 3);
     let named = |stage: &str| ("a".to_owned(), stage.to_owned(), 2);
     assert_eq!(unmeasured(&outside), [named("prefill"), named("decode")]);
-}
-
-#[test]
-fn costs_beside_others_outside_their_range_are_counted_only_beside_others() {
-    // As above, but the costs of `a` beside others were measured for a single token.
-    let toy = |beside: &str| {
-        let rows = "[engines.a.corun]\ndecode = { per_token_s = 0.020, measured_tokens = [1, 1] }";
-        toy()
-            .costs("[engines.b.stages]", &format!("{rows}\n[engines.b.stages]"))
-            .set("policy = { fixed = { lanes = { x = 'a', y = 'b' } } }")
-            .stream("x", &[], &[0])
-            .stream_with(
-                "y",
-                &[],
-                if beside == "beside" { &[0] } else { &[500] },
-                2,
-                1,
-            )
-    };
-    let unmeasured = |toy: &Toy| {
-        let world = toy.world();
-        let mut simulation = Simulation::new(&world);
-        simulation.run(0);
-        simulation.summary().unmeasured
-    };
-    let once = [("a".to_owned(), "decode".to_owned(), 1)];
-    assert_eq!(unmeasured(&toy("beside")), once);
-    assert_eq!(unmeasured(&toy("later")), []);
 }

@@ -128,11 +128,7 @@ measured_tokens = [1, 256]
 measured_context = [0, 4096]
 
 [engines.cpu.corun.decode]
-per_token_s = 0.1
-per_token_context_s = 1e-6
-bytes_per_token = 1e9
-measured_tokens = [1, 256]
-measured_context = [0, 4096]
+ratio = 1.25
 
 [engines.cpu.stages.import]
 fixed_s = 0.001
