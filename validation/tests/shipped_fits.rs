@@ -16,7 +16,9 @@ use sim::spec::quantity::OriginKind;
 use sim::world::Provenance;
 use validation::fit::{Spec, fit, read_spec};
 use validation::folder::Checkout;
-use validation::published::{Draws, Lab, Measurements, Predicted, Role, read_measurements};
+use validation::published::{
+    Draws, Lab, Measurements, Predicted, Role, compare, read_measurements,
+};
 use validation::report;
 
 /// How well each shipped fit must explain its rows, per cent.
@@ -91,7 +93,7 @@ fn every_shipped_fit_finds_the_shipped_profile() {
     };
     let stock = Checkout::new(&root());
     let update = std::env::var_os("UPDATE_FITS").is_some();
-    let mut differ = Vec::new();
+    let (mut differ, mut fits) = (Vec::new(), Vec::new());
     for spec in specs() {
         let fit = fit(&stock, &spec, &file).unwrap_or_else(|faults| panic!("{faults}"));
         println!("{}", report::document(&fit.title, &report::fit(&fit)));
@@ -101,6 +103,7 @@ fn every_shipped_fit_finds_the_shipped_profile() {
             .profiles(&stock)
             .unwrap_or_else(|faults| panic!("{faults}"));
         assert!(!written.is_empty(), "{}", spec.name);
+        fits.push(fit);
         for profile in written {
             let path = root().join("profiles").join(profile.place());
             let shipped = std::fs::read_to_string(&path).unwrap();
@@ -116,6 +119,27 @@ fn every_shipped_fit_finds_the_shipped_profile() {
         "the shipped profiles are not what their fits find; `UPDATE_FITS=1 cargo test -p crossinfer-validation \
          --test shipped_fits` writes them:\n{}",
         differ.join("\n")
+    );
+    // The report says it too, and what a fit leaves open.
+    let mut lab = Lab::new(&stock, Draws { count: 0, seed: 0 });
+    let comparison = compare(&mut lab, &file).unwrap_or_else(|faults| panic!("{faults}"));
+    let section = report::fitted(&fits, &["other.toml".to_owned()], &comparison).body;
+    for says in [
+        "none of their rows: other.toml.",
+        "bounded from above alone",
+        "none left: as many numbers as rows",
+    ] {
+        assert!(section.contains(says), "{section}\nlacks {says}");
+    }
+    assert!(
+        update || !section.contains("HOLDS OTHER VALUES"),
+        "{section}"
+    );
+    assert!(!section.contains("not found anew here"), "{section}");
+    let some = report::fitted(&fits[..1], &[], &comparison).body;
+    assert!(
+        some.contains("not found anew here: m4max/qwen2.5-vl-3b-q4.toml"),
+        "{some}"
     );
 }
 

@@ -43,7 +43,10 @@ pub fn fitted(fits: &[Fit], without_rows: &[String], comparison: &Comparison) ->
             of(&[Identified::Both]),
             of(&[Identified::Below, Identified::Above]),
             of(&[Identified::No]),
-            format!("{:.1} %", fit.worst()),
+            match fit.freedom {
+                0 => "none left: as many numbers as rows".to_owned(),
+                _ => format!("{:.1} %", fit.worst()),
+            },
             match moved.count() {
                 0 => "holds what is found".to_owned(),
                 moved => format!("HOLDS OTHER VALUES for {moved}"),
