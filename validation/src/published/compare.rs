@@ -228,6 +228,7 @@ impl Compared {
                 document["error"] = json!(self.error());
                 document["error_in"] = json!(if self.in_points() { "points" } else { "%" });
                 document["inside"] = json!(self.inside());
+                document["missing"] = json!(prediction.missing);
                 document["failed_draws"] = json!(prediction.failed);
                 if let Some((bound, met)) = self.bound() {
                     document["bound"] = json!(bound);

@@ -18,6 +18,9 @@ use super::play::Outcome;
 use super::rows::{Measurements, Own, OwnPlay, Row};
 use crate::folder::Stock;
 
+/// How a scenario's note begins that says what is not known of an experiment.
+const MISSING: &str = "Missing:";
+
 /// How intervals are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draws {
@@ -63,6 +66,8 @@ pub struct Prediction {
     pub uncertain: usize,
     /// What it rests on.
     pub basis: Basis,
+    /// What its scenarios say is not known of the experiment: their notes that begin with `Missing:`.
+    pub missing: Vec<String>,
 }
 
 /// The 5th to the 95th percentile of the draws, in the row's unit.
@@ -177,6 +182,13 @@ impl<'s> Lab<'s> {
         let replications = played.iter().map(|played| played.outcomes.len() as u32);
         let replications = replications.max().unwrap_or(0);
         let uncertain = numbers(&played).len();
+        let notes = played.iter().flat_map(|played| &played.world.notes);
+        let mut missing: Vec<String> = Vec::new();
+        for note in notes.filter_map(|note| note.strip_prefix(MISSING)) {
+            if !missing.iter().any(|known| known == note.trim()) {
+                missing.push(note.trim().to_owned());
+            }
+        }
         let varies = uncertain > 0 || replications > 1;
         let (interval, failed) = if varies {
             self.interval(row, &metric, factor, &configurations)
@@ -190,6 +202,7 @@ impl<'s> Lab<'s> {
             replications,
             uncertain,
             basis: Basis::of(played.iter().map(|played| &played.world)),
+            missing,
         })))
     }
 
@@ -398,6 +411,7 @@ mod tests {
             replications: 1,
             uncertain: 1,
             basis: Basis::default(),
+            missing: Vec::new(),
         };
         assert!(with(0.9, Some((1.0, 2.0))).beside_itself());
         assert!(with(2.1, Some((1.0, 2.0))).beside_itself());

@@ -93,6 +93,7 @@ mod tests {
                 replications: 1,
                 uncertain: 0,
                 basis: Basis::default(),
+                missing: Vec::new(),
             })),
         });
         let comparison = Comparison {

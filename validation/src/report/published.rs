@@ -98,9 +98,13 @@ fn bounds(comparison: &Comparison) -> String {
                 .map(|error| error_text(&compared.row, error));
             let error = error.unwrap_or_else(|| "0 was measured".to_owned());
             let label = compared.row.label();
+            let missing = compared.prediction().map(|p| p.missing.join("; "));
+            let missing = missing.filter(|missing| !missing.is_empty());
+            let missing = missing.map(|missing| format!(". Missing: {missing}"));
             format!(
-                "- {label}: {error}, bound {}",
-                bound_text(bound, &compared.row)
+                "- {label}: {error}, bound {}{}",
+                bound_text(bound, &compared.row),
+                missing.unwrap_or_default()
             )
         })
         .collect();
