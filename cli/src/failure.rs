@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     Faults(Faults),
     /// Bad usage, or a file that cannot be read, with what to do.
     Usage { message: String, help: String },
+    /// A result that cannot be written.
+    Write(String),
     /// Something that the user did not cause.
     Internal(String),
 }
@@ -36,10 +38,7 @@ impl Failure {
 
     /// A file could not be written.
     pub(crate) fn write(what: impl Display, error: &io::Error) -> Self {
-        Self::usage(
-            format!("`{what}` cannot be written: {error}"),
-            "check that the folder exists, that it is yours and that the disk has room",
-        )
+        Self::Write(format!("`{what}` cannot be written: {error}"))
     }
 
     /// Exit status.
@@ -47,7 +46,7 @@ impl Failure {
         match self {
             Self::No => 1,
             Self::Reported | Self::Faults(_) | Self::Usage { .. } => 2,
-            Self::Internal(_) => 3,
+            Self::Write(_) | Self::Internal(_) => 3,
         }
     }
 
@@ -57,6 +56,10 @@ impl Failure {
             Self::No | Self::Reported => {}
             Self::Faults(faults) => say(&render::faults(faults)),
             Self::Usage { message, help } => say(&render::message(message, help)),
+            Self::Write(message) => say(&render::message(
+                message,
+                "check that the folder exists, that it is yours and that the disk has room",
+            )),
             Self::Internal(message) => say(&format!("error: internal: {message}")),
         }
     }
