@@ -36,9 +36,13 @@ impl Failure {
         Self::Internal(cause.to_string())
     }
 
-    /// A file could not be written.
+    /// A file could not be written; one that is there already is the user's to decide on.
     pub(crate) fn write(what: impl Display, error: &io::Error) -> Self {
-        Self::Write(format!("`{what}` cannot be written: {error}"))
+        let message = format!("`{what}` cannot be written: {error}");
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            return Self::usage(message, "choose another place");
+        }
+        Self::Write(message)
     }
 
     /// Exit status.
