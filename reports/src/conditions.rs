@@ -1,6 +1,8 @@
 //! The conditions of a run beside its workload, in words: what differs from the defaults, and what the
 //! profile assumes of the SoC's surroundings.
 
+use std::fmt::Write as _;
+
 use sim::cost::Noise;
 use sim::spec::scenario::{LengthPrediction, Policy};
 use sim::world::{
@@ -167,7 +169,8 @@ fn heat(world: &World, heat: &HeatPlan) -> String {
             .filter(|(_, speed)| *speed < 1.0)
             .map(|(engine, speed)| format!("{} at {}", engine.name, percent(speed)))
             .collect();
-        text += &format!(
+        _ = write!(
+            text,
             ", from {} °C down to {} °C {} of full speed",
             short(step.from_c),
             short(step.until_c),

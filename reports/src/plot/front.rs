@@ -285,11 +285,11 @@ mod tests {
 
     #[test]
     fn every_choice_is_drawn_and_the_members_are_marked() {
-        assert!(svg(&front((Better::Lower, Better::Lower), &[])).is_ok());
+        assert!(svg(&front((Lower, Lower), &[])).is_ok());
         let points: Vec<(f64, f64)> = (0..30)
             .map(|i| (f64::from(i), f64::from(i * 7 % 30)))
             .collect();
-        let front = front((Better::Lower, Better::Lower), &points);
+        let front = front((Lower, Lower), &points);
         let picture = svg(&front).expect("it can be drawn");
         let circles = |radius: &str| picture.matches(&format!(" r=\"{radius}\"")).count();
         assert_eq!(circles("6"), front.members().len());
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn names_are_escaped() {
-        let mut front = front((Better::Lower, Better::Higher), &[(1.0, 2.0), (2.0, 3.0)]);
+        let mut front = front((Lower, Higher), &[(1.0, 2.0), (2.0, 3.0)]);
         front.choices[1].name = "<script>|`x`".into();
         front.title = "<script>".into();
         let picture = svg(&front).expect("it can be drawn");
@@ -324,7 +324,7 @@ mod tests {
             points in prop::collection::vec((0_u8..20, 0_u8..20), 1..40),
             higher in (any::<bool>(), any::<bool>()),
         ) {
-            let side = |higher| if higher { Better::Higher } else { Better::Lower };
+            let side = |higher| if higher { Higher } else { Lower };
             let points: Vec<_> = points.iter().map(|&(x, y)| (f64::from(x), f64::from(y))).collect();
             let front = front((side(higher.0), side(higher.1)), &points);
             let members = front.members();
