@@ -10,6 +10,7 @@ use reports::interval::Replicated;
 use reports::table::Extras;
 use reports::{json, table};
 use sim::load::Inputs;
+use sim::spec::scenario::Policy;
 use sim::time::{Duration, Instant};
 use sim::world::World;
 
@@ -93,6 +94,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let options = &arguments.options;
     let inputs = options.inputs()?;
     let mut worlds = worlds(&inputs, &arguments.policies)?;
+    inputs.read_by(&worlds).map_err(Failure::Faults)?;
     for world in &mut worlds {
         options.apply(world);
         if options.replications.is_none() && world.replications == 1 && random(world) {
@@ -247,19 +249,35 @@ fn refine(
     }
 }
 
-/// A world for each policy, without doubles.
+/// A world for each policy; `all` adds those that are not named beside it.
 fn worlds(inputs: &Inputs, policies: &[String]) -> Result<Vec<World>, Failure> {
     let mut list: Vec<World> = Vec::new();
-    let mut add = |world: World| {
-        if !list.iter().any(|known| known.policy == world.policy) {
-            list.push(world);
-        }
-    };
+    let mut named: Vec<Policy> = Vec::new();
+    let knows =
+        |list: &[World], world: &World| list.iter().any(|known| known.policy == world.policy);
     for text in policies.iter().map(|text| text.trim()) {
         match text {
             "" => {}
-            "all" => sensible(inputs)?.into_iter().for_each(&mut add),
-            _ => add(with_policy(inputs, "--policies", text)?),
+            "all" => {
+                for world in sensible(inputs)? {
+                    if !knows(&list, &world) {
+                        list.push(world);
+                    }
+                }
+            }
+            _ => {
+                let world = with_policy(inputs, "--policies", text)?;
+                if named.contains(&world.policy) {
+                    return Err(Failure::usage(
+                        format!("`--policies` names policy `{}` twice", world.policy),
+                        "name each once: the second would show the same numbers",
+                    ));
+                }
+                named.push(world.policy.clone());
+                if !knows(&list, &world) {
+                    list.push(world);
+                }
+            }
         }
     }
     Ok(list)

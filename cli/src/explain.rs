@@ -49,6 +49,23 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(seed) = arguments.seed {
         world.seed = seed;
     }
+    if arguments.replication >= world.replications {
+        let count = world.replications;
+        let there = match count {
+            1 => "1 replication".to_owned(),
+            _ => format!("{count} replications, counted from 0"),
+        };
+        return Err(Failure::usage(
+            format!(
+                "there is no replication {}: the scenario asks for {there}",
+                arguments.replication
+            ),
+            format!(
+                "give at most `--replication {}`, or raise `replications` in the scenario",
+                count - 1
+            ),
+        ));
+    }
     match explain(&world, arguments.replication, &arguments.request) {
         Ok(text) => print(&text),
         Err(error) => Err(Failure::usage(

@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     Faults(Faults),
     /// Bad usage, or a file that cannot be read, with what to do.
     Usage { message: String, help: String },
+    /// A result that cannot be written.
+    Write(String),
     /// Something that the user did not cause.
     Internal(String),
 }
@@ -34,12 +36,13 @@ impl Failure {
         Self::Internal(cause.to_string())
     }
 
-    /// A file could not be written.
+    /// A file could not be written; one that is there already is the user's to decide on.
     pub(crate) fn write(what: impl Display, error: &io::Error) -> Self {
-        Self::usage(
-            format!("`{what}` cannot be written: {error}"),
-            "check that the folder exists, that it is yours and that the disk has room",
-        )
+        let message = format!("`{what}` cannot be written: {error}");
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            return Self::usage(message, "choose another place");
+        }
+        Self::Write(message)
     }
 
     /// Exit status.
@@ -47,7 +50,7 @@ impl Failure {
         match self {
             Self::No => 1,
             Self::Reported | Self::Faults(_) | Self::Usage { .. } => 2,
-            Self::Internal(_) => 3,
+            Self::Write(_) | Self::Internal(_) => 3,
         }
     }
 
@@ -57,6 +60,10 @@ impl Failure {
             Self::No | Self::Reported => {}
             Self::Faults(faults) => say(&render::faults(faults)),
             Self::Usage { message, help } => say(&render::message(message, help)),
+            Self::Write(message) => say(&render::message(
+                message,
+                "check that the folder exists, that it is yours and that the disk has room",
+            )),
             Self::Internal(message) => say(&format!("error: internal: {message}")),
         }
     }

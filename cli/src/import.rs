@@ -250,7 +250,10 @@ impl Sink for Target {
         };
         let file = file.map_err(|error| {
             if error.kind() == io::ErrorKind::AlreadyExists {
-                io::Error::other("it exists; add --force to replace it")
+                io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "it exists; add --force to replace it",
+                )
             } else {
                 error
             }

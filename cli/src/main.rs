@@ -42,7 +42,7 @@ use failure::Failure;
 /// plays it in virtual time and says what comes out, with intervals where it is replicated.
 ///
 /// Results go to standard output, everything else to standard error. Exit status: 0 done, 1 the answer
-/// is no, 2 bad input or usage, 3 internal failure.
+/// is no, 2 bad input or usage, 3 internal failure or a result that cannot be written.
 #[derive(Debug, Parser)]
 #[command(
     name = "crossinfer",

@@ -118,6 +118,15 @@ pub(crate) fn inputs(path: &Path) -> Result<Inputs, Failure> {
     Inputs::read(&name, &text, &Profiles::beside(path), &Disk).map_err(Failure::Faults)
 }
 
+/// The world with the scenario's own policy, which reads every key that the scenario sets.
+pub(crate) fn own_world(inputs: &Inputs) -> Result<World, Failure> {
+    let world = inputs.world().map_err(Failure::Faults)?;
+    inputs
+        .read_by(std::slice::from_ref(&world))
+        .map_err(Failure::Faults)?;
+    Ok(world)
+}
+
 /// How to get the same again: this command, and the files that it read.
 pub(crate) fn reproduce(inputs: &Inputs) -> Reproduce {
     let words: Vec<String> = env::args_os()

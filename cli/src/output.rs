@@ -107,33 +107,35 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Writes everything about a configuration; all but the summary are of the first replication.
+    /// Writes everything about a configuration; all but the summary are of the first replication. What holds
+    /// every event of it is written as asked for: the `timeline` for Perfetto, and the `trace` for replay.
     pub(crate) fn write(
         &mut self,
         world: &World,
         summary: &Value,
         reproduce: Reproduce,
-        trace: bool,
+        (timeline, trace): (bool, bool),
     ) -> Result<(), Failure> {
         self.json(SUMMARY, summary)?;
         let this = &*self;
         let failed = |name: &'static str| move |error: io::Error| this.failed(name, &error);
         let mut rows = Requests::new(world, self.create(REQUESTS)?).map_err(failed(REQUESTS))?;
-        let mut timeline =
-            Timeline::new(world, self.create(TIMELINE)?).map_err(failed(TIMELINE))?;
+        let mut drawn = if timeline {
+            Some(Timeline::new(world, self.create(TIMELINE)?).map_err(failed(TIMELINE))?)
+        } else {
+            None
+        };
         let mut writer = if trace {
             let header = Header::of(world, 0);
             Some(Writer::new(self.create(TRACE)?, &header).map_err(failed(TRACE))?)
         } else {
             None
         };
-        let mut sinks = (&mut rows, &mut timeline);
-        let run = match &mut writer {
-            Some(writer) => first_replication(world, ROWS, &mut (writer, &mut sinks)),
-            None => first_replication(world, ROWS, &mut sinks),
-        };
+        let run = first_replication(world, ROWS, &mut (&mut rows, (&mut drawn, &mut writer)));
         rows.finish().map_err(failed(REQUESTS))?;
-        timeline.finish().map_err(failed(TIMELINE))?;
+        if let Some(drawn) = drawn {
+            drawn.finish().map_err(failed(TIMELINE))?;
+        }
         if let Some(writer) = writer {
             writer.finish().map_err(failed(TRACE))?;
         }
@@ -151,6 +153,7 @@ impl Folder {
         }
         let mut written = RUN_FILES.to_vec();
         written.retain(|name| match *name {
+            TIMELINE => timeline,
             TRACE => trace,
             DECISION => detail.runs[0].choices.is_some(),
             _ => true,

@@ -7,7 +7,7 @@ use reports::facts::Facts;
 use reports::{json, table};
 
 use crate::failure::{Failure, print, say};
-use crate::options::{Format, Options, reproduce, with_policy};
+use crate::options::{Format, Options, own_world, reproduce, with_policy};
 use crate::output::{Folder, RUN_FILES, sketch};
 use crate::replicate::Workers;
 
@@ -20,6 +20,7 @@ use crate::replicate::Workers;
 /// ui.perfetto.dev, and plots; all but the JSON show the first replication. `crossinfer report` makes
 /// one page of it.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[command(
     after_long_help = "Example:\n  crossinfer run scenarios/two-cameras-rk3588.toml --out out"
 )]
@@ -54,13 +55,18 @@ pub(crate) struct Arguments {
     /// for `crossinfer replay`.
     #[arg(long, requires = "out")]
     trace: bool,
+
+    /// Leave out trace.perfetto.json, which holds every event of the first
+    /// replication: of a long run it is by far the largest file.
+    #[arg(long, requires = "out")]
+    no_perfetto: bool,
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let options = &arguments.options;
     let inputs = options.inputs()?;
     let mut world = match &arguments.policy {
-        None => inputs.world().map_err(Failure::Faults)?,
+        None => own_world(&inputs)?,
         Some(text) => with_policy(&inputs, "--policy", text)?,
     };
     options.apply(&mut world);
@@ -75,7 +81,12 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let facts = Facts::of(&world, &options.file());
     let summary = json::summary(&facts, &runs);
     if let Some(folder) = &mut folder {
-        folder.write(&world, &summary, reproduce(&inputs), arguments.trace)?;
+        folder.write(
+            &world,
+            &summary,
+            reproduce(&inputs),
+            (!arguments.no_perfetto, arguments.trace),
+        )?;
     }
     match options.format {
         Format::Table => {

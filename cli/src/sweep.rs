@@ -1,10 +1,11 @@
 //! `crossinfer sweep` and `merge`: many cells, one table.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Args;
-use lab::sweep::{Axis, Error, Outcome, Plan, Sampling, Shard, Study};
+use lab::sweep::{Axis, Error, Goals, Outcome, Plan, Sampling, Shard, Study};
 use sim::world::World;
 
 use crate::failure::{Failure, say};
@@ -49,6 +50,19 @@ pub(crate) struct Arguments {
     /// Folder for journal, results.csv and results.parquet; it is made if missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
+/// What is drawn of the whole sweep.
+#[derive(Debug, Args)]
+struct Drawn {
+    /// Also draw the cells by two numbers, those marked that no other beats in both
+    /// (the Pareto front): front.svg, and front.html with their table. The numbers
+    /// are columns such as `completion_s.mean,energy_per_request_j`.
+    #[arg(long, value_name = "X,Y", value_parser = Goals::parse)]
+    front: Option<Goals>,
 }
 
 /// Join the shards of a sweep.
@@ -64,6 +78,9 @@ pub(crate) struct MergeArguments {
     /// Folder for the whole; it is made if missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+
+    #[command(flatten)]
+    drawn: Drawn,
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
@@ -98,16 +115,37 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     });
     drop(workers);
     report(&outcome.map_err(failure)?, &arguments.out);
-    Ok(())
+    arguments.drawn.draw(&arguments.out)
 }
 
 pub(crate) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let outcome = lab::sweep::merge(&arguments.shards, &arguments.out).map_err(failure)?;
     report(&outcome, &arguments.out);
-    Ok(())
+    arguments.drawn.draw(&arguments.out)
 }
 
-fn report(outcome: &Outcome, out: &std::path::Path) {
+impl Drawn {
+    /// Draws what was asked for into the folder of a finished sweep.
+    fn draw(&self, out: &Path) -> Result<(), Failure> {
+        let Some(goals) = &self.front else {
+            return Ok(());
+        };
+        let front = lab::sweep::front(out, goals).map_err(failure)?;
+        let picture = reports::plot::svg(&front).map_err(Failure::internal)?;
+        write(&out.join("front.svg"), &picture)?;
+        let text = format!("# {}\n\n{}", front.title, front.table());
+        let page = reports::html::document(&front.title, &text, std::slice::from_ref(&front));
+        write(&out.join("front.html"), &page.map_err(Failure::internal)?)?;
+        say("wrote front.svg, front.html");
+        Ok(())
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::write(path.display(), &error))
+}
+
+fn report(outcome: &Outcome, out: &Path) {
     if outcome.damaged > 0 {
         say(&format!(
             "warning: {} damaged lines of the journal were left out",
@@ -138,10 +176,11 @@ pub(crate) fn axis(text: &str) -> Result<Axis, String> {
 pub(crate) fn failure(error: Error) -> Failure {
     match error {
         Error::Asked { message, help } => Failure::usage(message, help),
-        Error::File { .. } | Error::Parquet { .. } => Failure::usage(
+        Error::File { what: "read", .. } => Failure::usage(
             error.to_string(),
-            "check that the folder is yours and that the disk has room",
+            "give folders that `sweep` wrote and that you may read",
         ),
+        Error::File { .. } | Error::Parquet { .. } => Failure::Write(error.to_string()),
         other => Failure::internal(other),
     }
 }

@@ -289,6 +289,46 @@ fn a_closed_pipe_changes_no_exit_status() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Where the disk has no room, on systems that have a place to try it.
+#[test]
+fn a_result_that_cannot_be_written_is_no_fault_of_the_input() {
+    let Ok(full) = fs::File::create("/dev/full") else {
+        return;
+    };
+    let output = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+        .args(["schema", "scenario"])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(std::process::Child::wait_with_output)
+        .expect("the command runs");
+    let says = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{says}");
+    assert!(
+        says.contains("`standard output` cannot be written"),
+        "{says}"
+    );
+}
+
+#[test]
+fn the_timeline_for_perfetto_can_be_left_out() {
+    let out = folder("without-perfetto");
+    let path = out.to_str().expect("the path is text");
+    let there = || out.join("trace.perfetto.json").exists();
+    stdout(&["run", "toy.toml", "--out", path]);
+    assert!(there());
+    let requests = fs::read(out.join("requests.csv")).expect("it is there");
+    // An earlier one goes, so that it is not taken for this run's; the rest is as before.
+    stdout(&["run", "toy.toml", "--out", path, "--no-perfetto"]);
+    assert!(!there());
+    assert_eq!(
+        fs::read(out.join("requests.csv")).expect("it is there"),
+        requests
+    );
+    let marker = fs::read_to_string(out.join("crossinfer-out.json")).expect("it is there");
+    assert!(!marker.contains("perfetto"), "{marker}");
+}
+
 #[test]
 fn schemas_are_json() {
     for kind in ["scenario", "soc", "model", "costs", "measurements", "fit"] {

@@ -104,6 +104,38 @@ fn killed_at_any_instant_it_goes_on_to_the_same_files() {
 }
 
 #[test]
+fn the_front_is_drawn_of_the_cells() {
+    let out = folder("sweep-front").join("out");
+    let goals = "completion_s.mean,energy_per_request_j";
+    done(&mut sweep(&out, &["--front", goals]));
+    let picture = fs::read_to_string(out.join("front.svg")).expect("it is drawn");
+    // A point for every cell that has both numbers.
+    let csv = fs::read_to_string(out.join("results.csv")).expect("it is written");
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = rows.next().expect("there is a header");
+    let column = |name: &str| {
+        header
+            .iter()
+            .position(|column| *column == name)
+            .expect("is there")
+    };
+    let (x, y) = (column("completion_s_mean"), column("energy_per_request_j"));
+    let verdict = column("verdict");
+    let both =
+        |row: &Vec<&str>| row[verdict] != "saturated" && !row[x].is_empty() && !row[y].is_empty();
+    let count = rows.filter(both).count();
+    let circles = |radius: &str| picture.matches(&format!(" r=\"{radius}\"")).count();
+    assert!(circles("6") > 0 && count > 10, "{count}");
+    assert_eq!(circles("6") + circles("4"), count);
+    let page = fs::read_to_string(out.join("front.html")).expect("it is written");
+    assert_eq!(page.matches("<tr>").count(), 1 + circles("6"));
+    let output = sweep(&out, &["--front", "ttft_s.mean,colour"]).output();
+    let output = output.expect("the command runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("unknown number `colour`"));
+}
+
+#[test]
 fn torn_and_damaged_rows_are_run_again() {
     let root = folder("sweep-torn");
     let out = root.join("out");

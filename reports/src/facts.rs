@@ -3,8 +3,10 @@
 use sim::spec::quantity::OriginKind;
 use sim::spec::scenario::{Binding, Keep, Modes, StateTransfer};
 use sim::time::Instant;
-use sim::workload::{QueryTimes, StreamPlan, describe};
+use sim::workload::{QueryPlan, QueryTimes, StreamPlan, describe};
 use sim::world::{Provenance, World};
+
+use crate::conditions;
 
 /// What was simulated.
 #[derive(Clone, Debug)]
@@ -25,6 +27,9 @@ pub struct Facts {
     pub modes: Vec<String>,
     /// What contexts keep, and which version a query reads, in words.
     pub context: Vec<String>,
+    /// What else differs from the defaults or is assumed, in words: other software, limits, placement,
+    /// exclusions, beliefs, noise, heat.
+    pub conditions: Vec<String>,
     /// Root seed.
     pub seed: u64,
     /// No arrivals from here on, s; absent: when every source has ended.
@@ -37,6 +42,8 @@ pub struct Facts {
     pub longest_context: u32,
     /// Queries per second that the sources ask on average; absent where users wait for answers.
     pub offered_rps: Option<f64>,
+    /// The same of the streams whose queries come without waiting for answers; absent where there are none.
+    pub open_rps: Option<f64>,
     /// Assumed numbers, with their reasoning.
     pub assumed: Vec<Provenance>,
     /// Numbers in all.
@@ -82,6 +89,7 @@ impl Facts {
             contention: world.contention.name().to_owned(),
             modes: modes(&world.modes),
             context: context(world),
+            conditions: conditions::of(world),
             seed: world.seed,
             horizon_s: horizon.map(Instant::as_secs_f64),
             warm_up_s: world.warm_up.as_secs_f64(),
@@ -92,6 +100,7 @@ impl Facts {
                 .collect(),
             longest_context: world.model.max_context_tokens,
             offered_rps: offered_rps(&world.streams, world.horizon),
+            open_rps: open_rps(&world.streams, world.horizon),
             assumed: assumed.cloned().collect(),
             numbers: world.provenance.len(),
             origins: origins(world),
@@ -155,25 +164,26 @@ fn context(world: &World) -> Vec<String> {
 /// Mean rate at which the sources ask, if none of them waits for its answers.
 fn offered_rps(streams: &[StreamPlan], horizon: Instant) -> Option<f64> {
     let queries = streams.iter().filter_map(|stream| stream.queries.as_ref());
+    let waits = |plan: &QueryPlan| matches!(plan.arrivals, QueryTimes::ClosedLoop { .. });
+    if queries.clone().any(waits) {
+        return None;
+    }
+    open_rps(streams, horizon)
+}
+
+/// Mean rate at which those sources ask that do not wait for their answers, if each has one.
+fn open_rps(streams: &[StreamPlan], horizon: Instant) -> Option<f64> {
     let rate = |times: &QueryTimes| match times {
-        QueryTimes::Periodic { period_s } => Some(1.0 / period_s),
-        QueryTimes::Poisson { rate_hz } | QueryTimes::Gamma { rate_hz, .. } => Some(*rate_hz),
-        QueryTimes::Mmpp {
-            rates_hz,
-            mean_stay_s,
-        } => {
-            let asked: f64 = rates_hz.iter().zip(mean_stay_s).map(|(r, s)| r * s).sum();
-            Some(asked / mean_stay_s.iter().sum::<f64>())
-        }
         QueryTimes::Listed(times) => {
             let last = times.last()?.min(&horizon).as_secs_f64();
             let count = times.iter().filter(|&&time| time < horizon).count();
             (last > 0.0).then(|| count as f64 / last)
         }
-        QueryTimes::ClosedLoop { .. } => None,
+        QueryTimes::ClosedLoop { .. } => Some(0.0),
+        other => other.mean_rate_hz(),
     };
     let mut total = 0.0;
-    for plan in queries {
+    for plan in streams.iter().filter_map(|stream| stream.queries.as_ref()) {
         total += rate(&plan.arrivals)?;
     }
     (total > 0.0 && total.is_finite()).then_some(total)

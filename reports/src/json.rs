@@ -124,6 +124,7 @@ fn head(
         ("contention", facts.contention.clone().into()),
         ("modes", facts.modes.clone().into()),
         ("context", facts.context.clone().into()),
+        ("conditions", facts.conditions.clone().into()),
         ("seed", facts.seed.into()),
         ("replications", replications.into()),
         ("horizon_s", facts.horizon_s.into()),
@@ -220,6 +221,7 @@ fn load(runs: &Replicated) -> Value {
         "saturation_index": value(runs.estimate(|s| s.saturation_index)),
         "frames_index": value(runs.estimate(|s| s.frames_index)),
         "overload": runs.overload(),
+        "open_rps": value(runs.estimate(|s| s.open_rps)),
     })
 }
 

@@ -4,6 +4,7 @@
 //! simulated one is.
 #![forbid(unsafe_code)]
 
+mod conditions;
 pub mod decision;
 pub mod detail;
 pub mod explain;

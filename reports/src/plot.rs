@@ -3,6 +3,7 @@
 mod bars;
 mod curves;
 mod draw;
+mod front;
 mod map;
 mod scatter;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use plotters::prelude::*;
 pub use bars::{Bar, Bars};
 pub use curves::{Curve, Curves, distributions, over_time};
 pub(crate) use draw::COLOURS;
+pub use front::{Choice, Front, Goal};
 pub use map::{Cell, Map};
 pub use scatter::{Point, Scatter};
 pub use timeline::Timeline;

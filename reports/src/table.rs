@@ -67,6 +67,38 @@ mod tests {
     }
 
     #[test]
+    fn beside_users_who_wait_saturation_has_a_distance() {
+        let user = "[[streams]]\nname = \"user\"\nqueries = { arrivals = { closed_loop = { users = 1, think_s = 5.0 \
+                    } }, prompt_tokens = 20, output_tokens = 8 }\n";
+        let (text, verdict) = text(&format!("{}{user}", toy::scenario(2.0)), 2);
+        assert_eq!(verdict, LoadVerdict::Saturated);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        // Two cameras ask 2 /s each; what the user asks is not in it.
+        assert!(words.contains("asked 4.00 /s, answered"), "{words}");
+        let whose = "/s (of streams that do not wait for answers): ";
+        assert!(words.contains(whose) && words.contains("times what it can serve"));
+    }
+
+    #[test]
+    fn refusals_for_memory_are_told() {
+        let small = "[limits]\nengine_kv_budget_bytes = { cpu = 5e6, npu = 5e6 }\n[[streams]]";
+        let scenario = toy::scenario(0.2).replacen("[[streams]]", small, 1);
+        let (text, verdict) = text(&scenario, 2);
+        assert_eq!(verdict, LoadVerdict::Saturated);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        for part in [
+            "no engine can hold their context and answer",
+            "queries were refused in all replications: no engine that answers may hold",
+            "frames were refused in all replications: no engine that ingests may hold",
+            "Conditions at most 5.00 MB of KV on cpu, 5.00 MB of KV on npu",
+        ] {
+            assert!(words.contains(part), "{part}\n{words}");
+        }
+    }
+
+    #[test]
     fn bytes_that_no_stage_has_are_not_shown_as_none_moved() {
         let world = toy::world(&toy::scenario(0.2));
         let facts = Facts::of(&world, "toy.toml");

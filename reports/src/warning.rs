@@ -9,7 +9,7 @@ use crate::interval::Replicated;
 /// Warnings that every format shows: those of the scenario, and those of its runs.
 pub(crate) fn of(facts: &Facts, runs: &Replicated) -> Vec<String> {
     let mut list = facts.warnings.clone();
-    list.extend(full_context(facts, runs));
+    list.extend(refusals(facts, runs));
     list
 }
 
@@ -17,34 +17,70 @@ pub(crate) fn of(facts: &Facts, runs: &Replicated) -> Vec<String> {
 pub(crate) fn of_all(facts: &Facts, policies: &[(String, Replicated)]) -> Vec<String> {
     let mut list = facts.warnings.clone();
     for (name, runs) in policies {
-        list.extend(full_context(facts, runs).map(|text| format!("{name}: {text}")));
+        list.extend(refusals(facts, runs).map(|text| format!("{name}: {text}")));
     }
     list
 }
 
-fn full_context(facts: &Facts, runs: &Replicated) -> Option<String> {
-    let count: u64 = runs.summaries.iter().map(too_long).sum();
-    (count > 0).then(|| {
-        format!(
-            "{count} frames were refused{}: the context is full (longest context {} tokens); set \
-             `context.keep` to a window that fits",
-            if runs.count() > 1 {
-                " in all replications"
-            } else {
-                ""
-            },
-            facts.longest_context
-        )
-    })
-}
-
-fn too_long(summary: &Summary) -> u64 {
-    frames_refused_for(summary, Reason::ContextTooLong)
+/// What was refused for want of room, and what would make it.
+fn refusals<'a>(facts: &'a Facts, runs: &'a Replicated) -> impl Iterator<Item = String> + 'a {
+    let sum = |of: &dyn Fn(&Summary) -> u64| runs.summaries.iter().map(of).sum::<u64>();
+    let longest = facts.longest_context;
+    let told = |count: u64, what: &str, why: String| {
+        let all = if runs.count() > 1 {
+            " in all replications"
+        } else {
+            ""
+        };
+        (count > 0).then(|| format!("{count} {what} were refused{all}: {why}"))
+    };
+    [
+        told(
+            sum(&|s| frames_refused_for(s, Reason::ContextTooLong)),
+            "frames",
+            format!(
+                "the context is full (longest context {longest} tokens); set `context.keep` to a window \
+                 that fits"
+            ),
+        ),
+        told(
+            sum(&|s| frames_refused_for(s, Reason::NeverFits)),
+            "frames",
+            "no engine that ingests may hold so long a context; set `context.keep` to a window that \
+             fits, or give the engines a larger KV budget"
+                .to_owned(),
+        ),
+        told(
+            sum(&|s| queries_refused_for(s, Reason::ContextTooLong)),
+            "queries",
+            format!(
+                "context, prompt and longest answer exceed the longest context, {longest} tokens; let \
+                 `context.keep` or `max_output_tokens` leave room"
+            ),
+        ),
+        told(
+            sum(&|s| queries_refused_for(s, Reason::NeverFits)),
+            "queries",
+            "no engine that answers may hold the KV of context, prompt and longest answer; let \
+             `context.keep` or `max_output_tokens` leave room, or give the engines a larger KV budget"
+                .to_owned(),
+        ),
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Frames that were refused for a reason.
 pub(crate) fn frames_refused_for(summary: &Summary, reason: Reason) -> u64 {
-    let mut all = summary.frames_refused_by.iter();
-    all.find(|(name, _)| *name == reason.name())
-        .map_or(0, |(_, count)| *count)
+    refused_for(&summary.frames_refused_by, reason)
+}
+
+/// Queries that were refused for a reason.
+pub(crate) fn queries_refused_for(summary: &Summary, reason: Reason) -> u64 {
+    refused_for(&summary.refused, reason)
+}
+
+fn refused_for(list: &[(&'static str, u64)], reason: Reason) -> u64 {
+    let found = list.iter().find(|(name, _)| *name == reason.name());
+    found.map_or(0, |(_, count)| *count)
 }

@@ -36,6 +36,22 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
 }
 
+/// What is not there sees nothing.
+impl<S: Sink> Sink for Option<S> {
+    #[inline]
+    fn input(&mut self, now: Instant, input: &Input) {
+        if let Some(sink) = self {
+            sink.input(now, input);
+        }
+    }
+    #[inline]
+    fn effect(&mut self, now: Instant, effect: &Effect) {
+        if let Some(sink) = self {
+            sink.effect(now, effect);
+        }
+    }
+}
+
 impl<A: Sink, B: Sink> Sink for (A, B) {
     #[inline]
     fn input(&mut self, now: Instant, input: &Input) {

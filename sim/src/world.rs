@@ -16,6 +16,11 @@ pub const LANES_MAX: usize = 16;
 /// Most stages of a model, both graphs, transfers and rebuilds included.
 pub const STAGES_MAX: usize = 32;
 
+/// Requests that may be in the system at once if the scenario sets no limit.
+pub const MAX_REQUESTS_DEFAULT: u32 = 1 << 16;
+/// Frames of a stream that may wait if the scenario sets no limit.
+pub const MAX_PENDING_FRAMES_DEFAULT: u32 = 1 << 16;
+
 /// Index of an engine in [`World::engines`] (by name order).
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
@@ -234,6 +239,8 @@ pub struct MemoryPlan {
     pub capacity: u64,
     /// Bytes taken before any KV: reserved, weights on every engine, other software.
     pub taken: u64,
+    /// Of them, those of other software.
+    pub background: u64,
     /// Bytes that all KV together may use.
     pub kv_budget: u64,
     /// Sustained bandwidth, bytes/s.

@@ -7,6 +7,7 @@
 
 mod axis;
 mod edit;
+mod front;
 mod journal;
 mod plan;
 mod row;
@@ -17,6 +18,7 @@ mod table;
 
 pub use axis::{Axis, Value};
 pub use edit::{Key, KeyKind};
+pub use front::{Goals, front};
 pub use journal::Shard;
 pub use plan::{Plan, Sampling};
 pub use row::{Column, Type};

@@ -9,7 +9,7 @@ use sim::world::{LaneId, World};
 use super::wait;
 use super::watch::{Asked, End, Ran, Seen, Stretch};
 use crate::detail::Class;
-use crate::number::{ABSENT, quantity, short};
+use crate::number::{ABSENT, percent, quantity, short};
 use crate::requests::preparation_name;
 use crate::table::layout::{append, table, wrap};
 
@@ -31,10 +31,15 @@ pub(super) fn story(world: &World, run: u32, number: u64, seen: &Seen, asked: &[
     arrival(&mut out, world, seen);
     version(&mut out, seen);
     choice(&mut out, world, asked);
-    for (waited, stage) in wait::before(seen).iter().zip(&seen.stages) {
+    let last = asked.last();
+    let placed = last.and_then(|asked| asked.decision.lane().map(|_| asked.at));
+    let mut told = None;
+    for (waited, stage) in wait::before(world, seen, placed).iter().zip(&seen.stages) {
         if let Some(text) = wait::text(world, waited, lane(world, stage.lane)) {
             say(&mut out, &text);
         }
+        evictions(&mut out, world, seen, stage, told);
+        told = Some(stage.since);
         ran(&mut out, world, stage);
     }
     end(&mut out, world, seen, asked);
@@ -103,6 +108,9 @@ fn arrival(out: &mut String, world: &World, seen: &Seen) {
         ));
     }
     _ = write!(text, " Of the lanes, {}.", running.join(", "));
+    if seen.throttled > 0 {
+        _ = write!(text, " The SoC was throttled, step {}.", seen.throttled);
+    }
     say(out, &text);
 }
 
@@ -203,7 +211,39 @@ fn choice(out: &mut String, world: &World, asked: &[Asked]) {
     out.push('\n');
 }
 
-/// A stage, and how co-running changed its speed.
+/// What left the engines before a stage, since `told`: the request's own context, and what made room as it
+/// started.
+fn evictions(out: &mut String, world: &World, seen: &Seen, stage: &Ran, told: Option<Instant>) {
+    let engine = world.engine_of(stage.lane);
+    let tokens = |count: u32| match count {
+        1 => "1 token".to_owned(),
+        _ => format!("{count} tokens"),
+    };
+    for &(at, from, stream, count) in &seen.evicted {
+        let name = &world.engines[from.0 as usize].name;
+        if Some(at) <= told || at > stage.since {
+            continue;
+        }
+        if stream == seen.stream {
+            let text = format!(
+                "{}: its stream's context on {name}, {}, was evicted.",
+                clock(at),
+                tokens(count)
+            );
+            say(out, &text);
+        } else if at == stage.since && from == engine {
+            let text = format!(
+                "{}: room was made on {name}: the context of `{}`, {}, was evicted.",
+                clock(at),
+                world.streams[stream.0 as usize].name,
+                tokens(count)
+            );
+            say(out, &text);
+        }
+    }
+}
+
+/// A stage, and how co-running and heat changed its speed.
 fn ran(out: &mut String, world: &World, stage: &Ran) {
     let name = &world.stages[stage.task.stage.0 as usize].name;
     let mut text = format!(
@@ -238,13 +278,17 @@ fn ran(out: &mut String, world: &World, stage: &Ran) {
         .any(|stretch| short(stretch.slowdown) != short(1.0));
     if changes {
         for stretch in &stage.pace {
-            let line = format!("  until {}: {}", clock(stretch.until), pace(world, stretch));
+            let line = format!(
+                "  until {}: {}",
+                clock(stretch.until),
+                pace(world, stage.lane, stretch)
+            );
             say_indented(out, &line);
         }
     }
 }
 
-fn pace(world: &World, stretch: &Stretch) -> String {
+fn pace(world: &World, on: LaneId, stretch: &Stretch) -> String {
     let beside: Vec<String> = stretch
         .beside
         .iter()
@@ -255,7 +299,16 @@ fn pace(world: &World, stretch: &Stretch) -> String {
     } else {
         format!("beside {}", beside.join(" and "))
     };
-    format!("slowdown {}, {beside}", short(stretch.slowdown))
+    let engine = world.engine_of(on).0 as usize;
+    let heat = world.heat.as_ref();
+    let speed = heat.map_or(1.0, |heat| heat.speed(stretch.throttled)[engine]);
+    let hot = if speed < 1.0 {
+        let name = &world.engines[engine].name;
+        format!(", {name} throttled to {} of full speed", percent(speed))
+    } else {
+        String::new()
+    };
+    format!("slowdown {}, {beside}{hot}", short(stretch.slowdown))
 }
 
 /// A line with the indent of its first words.

@@ -134,7 +134,7 @@ fn every_part_of_the_wait_is_told() {
         let pace = Pace::default();
         let mut watcher = Watcher::new(&world, &pace, stream, rows.index[row]);
         Simulation::new(&world).run_watched(0, &pace, &mut watcher);
-        let waits = wait::before(&watcher.seen);
+        let waits = wait::before(&world, &watcher.seen, None);
         let total: u64 = waits.iter().map(|wait| wait.total().0).sum();
         assert_eq!(total, waiting, "request {row}");
         let version: u64 = waits.iter().map(|wait| wait.version.0).sum();
@@ -175,4 +175,101 @@ fn sentences_begin_with_a_capital() {
             assert!(!next.is_lowercase(), "{}", &text[at..]);
         }
     }
+}
+
+/// Text without its line ends.
+fn told(world: &World, wanted: &str) -> String {
+    let wanted = wanted.parse().expect("it is a request");
+    let text = explain(world, 0, &wanted).expect("it is there");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn heat_is_named_where_it_slows() {
+    let mut world = toy::world(&toy::scenario(1.0));
+    world.heat = Some(sim::world::HeatPlan {
+        ambient_c: 25.0,
+        kelvin_per_watt: 20.0,
+        time_constant_s: 60.0,
+        start_c: 25.0,
+        idle_w: 1.7,
+        steps: vec![sim::world::HeatStep {
+            from_c: 40.0,
+            until_c: 30.0,
+            speed: [0.5; sim::world::ENGINES_MAX],
+        }],
+    });
+    // The first meets a cool SoC.
+    assert!(!told(&world, "0").contains("throttled"));
+    let late = told(&world, "60");
+    assert!(late.contains("The SoC was throttled, step 1."), "{late}");
+    assert!(
+        late.contains("cpu throttled to 50 % of full speed"),
+        "{late}"
+    );
+}
+
+/// Two questions at once, each of 68 tokens, 835 kB of KV, and two lanes.
+fn two_questions(budget: &str) -> World {
+    let stream = |name: &str, at: f64| {
+        format!(
+            "[[streams]]\nname = \"{name}\"\nqueries = {{ arrivals = {{ times_s = [{at:?}] }}, prompt_tokens = 20, \
+             output_tokens = 48 }}\n"
+        )
+    };
+    toy::world(&format!(
+        "title = \"two questions\"\nsoc = \"toy\"\nmodel = \"vlm\"\npolicy = \"round_robin\"\n[limits]\n\
+         kv_budget_bytes = {budget}\n{}{}",
+        stream("a", 0.0),
+        stream("b", 0.1)
+    ))
+}
+
+#[test]
+fn a_wait_for_memory_is_named() {
+    let small = told(&two_questions("1e6"), "b:0");
+    assert!(
+        small.contains("for room for its KV, while npu was idle"),
+        "{small}"
+    );
+    let large = told(&two_questions("2e6"), "b:0");
+    assert!(!large.contains("for room"), "{large}");
+    // Where a mode may keep it waiting too, memory is not blamed.
+    let mut world = two_questions("1e6");
+    world.modes.concurrent_generation = false;
+    let either = told(&world, "b:0");
+    assert!(
+        !either.contains("for room") && either.contains("while npu was idle"),
+        "{either}"
+    );
+}
+
+#[test]
+fn evictions_are_told() {
+    // Two contexts of 100 tokens fill the memory: an answer on one takes the other's place.
+    let stream = |name: &str, frame: f64, query: f64| {
+        format!(
+            "[[streams]]\nname = \"{name}\"\nframes = {{ clock = {{ times_s = [{frame:?}] }} }}\nqueries = {{ arrivals = \
+             {{ times_s = [{query:?}] }}, prompt_tokens = 20, output_tokens = 48 }}\n"
+        )
+    };
+    let world = toy::world(&format!(
+        "title = \"two contexts\"\nsoc = \"toy\"\nmodel = \"vlm\"\npolicy = {{ single = {{ lane = \"npu\" }} }}\n\
+         [limits]\nkv_budget_bytes = 2.5e6\n{}{}",
+        stream("a", 0.0, 10.0),
+        stream("b", 5.0, 30.0)
+    ));
+    let first = told(&world, "a:0");
+    assert!(
+        first.contains(
+            "10.000 s: room was made on npu: the context of `b`, 100 tokens, was evicted."
+        ),
+        "{first}"
+    );
+    // It explains why the other is rebuilt, long before that one comes.
+    let second = told(&world, "b:0");
+    let own = "10.000 s: its stream's context on npu, 100 tokens, was evicted. 30.000 s: room was made on npu: the \
+               context of `a`, 100 tokens, was evicted. 30.000 s: reconstruct on npu";
+    assert!(second.contains(own), "{second}");
+    assert_eq!(second.matches("evicted").count(), 2, "{second}");
 }

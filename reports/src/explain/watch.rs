@@ -6,9 +6,10 @@ use sim::dispatch::policy::{Decision, Policy, Request, View};
 use sim::dispatch::{Completion, Effect, Estimate, Input, Reason, Task};
 use sim::drive::Sink;
 use sim::simulation::Pace;
+use sim::spec::model::StageKind;
 use sim::spec::scenario::StateTransfer;
 use sim::time::{Duration, Instant};
-use sim::world::{LANES_MAX, LaneId, StreamId, World};
+use sim::world::{EngineId, LANES_MAX, LaneId, StreamId, World};
 
 use crate::perfetto::book::Book;
 
@@ -112,6 +113,8 @@ pub(super) struct Ran {
 pub(super) struct Stretch {
     pub(super) until: Instant,
     pub(super) slowdown: f64,
+    /// Throttle steps in force.
+    pub(super) throttled: u8,
     pub(super) beside: Vec<(LaneId, Task)>,
 }
 
@@ -149,6 +152,11 @@ pub(super) struct Seen {
     pub(super) version: Option<u32>,
     pub(super) published: Option<Instant>,
     pub(super) stages: Vec<Ran>,
+    /// Contexts that left an engine until it ended: when, which engine, whose, tokens; of its own stream also
+    /// what had not come back when it came.
+    pub(super) evicted: Vec<(Instant, EngineId, StreamId, u32)>,
+    /// Throttle steps in force when it came.
+    pub(super) throttled: u8,
     /// What else ran until it ended.
     pub(super) beside: Vec<Other>,
     pub(super) end: Option<End>,
@@ -161,6 +169,7 @@ pub(super) struct Watcher<'w> {
     pace: &'w Pace,
     book: Book,
     ticket: Option<u32>,
+    throttled: u8,
     running: [Option<Task>; LANES_MAX],
     /// Newest version of its stream, and when each was published.
     versions: Vec<(u32, Instant)>,
@@ -174,6 +183,7 @@ impl<'w> Watcher<'w> {
             pace,
             book: Book::new(world),
             ticket: None,
+            throttled: 0,
             running: [None; LANES_MAX],
             versions: Vec::new(),
             seen: Seen {
@@ -188,6 +198,8 @@ impl<'w> Watcher<'w> {
                 version: None,
                 published: None,
                 stages: Vec::new(),
+                evicted: Vec::new(),
+                throttled: 0,
                 beside: Vec::new(),
                 end: None,
             },
@@ -213,15 +225,20 @@ impl<'w> Watcher<'w> {
                 continue;
             }
             let slowdown = self.pace.of(lane).slowdown;
+            let throttled = self.throttled;
             let beside = self.runs(Some(lane));
             let pace = &mut self.seen.stages[at].pace;
             match pace.last_mut() {
-                Some(last) if last.slowdown == slowdown && last.beside == beside => {
+                Some(last)
+                    if (last.slowdown, last.throttled) == (slowdown, throttled)
+                        && last.beside == beside =>
+                {
                     last.until = now;
                 }
                 _ => pace.push(Stretch {
                     until: now,
                     slowdown,
+                    throttled,
                     beside,
                 }),
             }
@@ -264,6 +281,7 @@ impl Sink for Watcher<'_> {
                     self.seen.prompt = prompt;
                     self.seen.predicted = predicted;
                     self.seen.deadline = deadline;
+                    self.seen.throttled = self.throttled;
                     self.seen.others = self.book.requests();
                     self.seen.running = self.runs(None);
                     let running = self.seen.running.iter();
@@ -286,7 +304,8 @@ impl Sink for Watcher<'_> {
                 self.ends(now, lane, true);
                 self.book.failed(lane);
             }
-            Input::Frame { .. } | Input::Throttle { .. } | Input::Close => {}
+            Input::Throttle { level } => self.throttled = level,
+            Input::Frame { .. } | Input::Close => {}
         }
     }
 
@@ -295,6 +314,15 @@ impl Sink for Watcher<'_> {
         match *effect {
             Effect::Start { lane, task } => {
                 self.book.started(self.world, now, lane, task);
+                let kind = self.world.stages[task.stage.0 as usize].kind;
+                let fills = matches!(
+                    kind,
+                    StageKind::Ingest | StageKind::Import | StageKind::Reconstruct
+                );
+                if self.ticket.is_none() && task.stream == self.seen.stream && fills {
+                    let engine = self.world.engine_of(lane);
+                    self.seen.evicted.retain(|(_, from, ..)| *from != engine);
+                }
                 self.running[lane.0 as usize] = Some(task);
                 let in_system = self.ticket.is_some() && self.seen.end.is_none();
                 if in_system && Some(task.ticket) != self.ticket {
@@ -330,6 +358,15 @@ impl Sink for Watcher<'_> {
                 if self.seen.version == Some(version) && self.seen.published.is_none() {
                     self.seen.published = Some(now);
                 }
+            }
+            Effect::Evict {
+                engine,
+                stream,
+                tokens,
+            } if self.seen.end.is_none()
+                && (self.ticket.is_some() || stream == self.seen.stream) =>
+            {
+                self.seen.evicted.push((now, engine, stream, tokens));
             }
             Effect::Complete(done) => {
                 self.book.ended(done.ticket);

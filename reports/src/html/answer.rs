@@ -97,7 +97,7 @@ fn ranked(entries: &[&Entry<'_>]) -> Vec<String> {
         .collect();
     if !growing.is_empty() {
         list.push(format!(
-            "Queues grow, so that there is no steady latency, with {}.",
+            "Queues grow, or too much is refused, so that there is no steady latency, with {}.",
             growing.join(", ")
         ));
     }
@@ -132,7 +132,7 @@ fn latencies(entry: &Entry<'_>) -> String {
     let rate = number::estimate(entry.number("throughput_rps"));
     if !entry.steady() {
         return format!(
-            "With {}, queues grow: there is no steady latency. {rate} answers per second come out.",
+            "With {}, queues grow or too much is refused: there is no steady latency. {rate} answers per second come out.",
             entry.policy
         );
     }
@@ -159,7 +159,9 @@ fn load(entry: &Entry<'_>) -> String {
             "The load is near saturation: the busiest lane is {busiest} busy, and latencies react strongly to load."
         ),
         "saturated" => {
-            format!("The load is above what can be served; the busiest lane is {busiest} busy.")
+            format!(
+                "The load is above what can be served or held; the busiest lane is {busiest} busy."
+            )
         }
         _ => format!(
             "This is a finite run, without a steady state to judge; the busiest lane is {busiest} busy."

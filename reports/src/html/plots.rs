@@ -5,8 +5,9 @@ use maud::{Markup, PreEscaped, html};
 use super::read::{Entry, Folder, mixed};
 use crate::decision::decision_map;
 use crate::detail::Run;
+use crate::metric::{COMPLETION, ENERGY_PER_REQUEST, Metric, THROUGHPUT};
 use crate::number::{self, percent};
-use crate::plot::{Bar, Bars, DrawError, Plot, distributions, over_time, svg};
+use crate::plot::{Bar, Bars, Choice, DrawError, Front, Plot, distributions, over_time, svg};
 
 /// Plots by section.
 pub(super) struct Plots {
@@ -45,6 +46,9 @@ pub(super) fn all(_: &[Folder], entries: &[Entry<'_>]) -> Result<Plots, DrawErro
             })?);
         }
     }
+    if let Some(front) = front(entries) {
+        compared.push(figure(&front)?);
+    }
     let runs: Vec<Run> = entries
         .iter()
         .filter_map(|entry| {
@@ -69,6 +73,41 @@ pub(super) fn all(_: &[Folder], entries: &[Entry<'_>]) -> Result<Plots, DrawErro
             }
         },
         over_time: courses(entries)?,
+    })
+}
+
+/// Configurations of one scenario by completion time and energy or, without power, answers per second.
+fn front(entries: &[Entry<'_>]) -> Option<Front> {
+    if mixed(entries) {
+        return None;
+    }
+    let number = |entry: &Entry<'_>, metric: &Metric| {
+        let value = entry.number(metric.key)?.mean;
+        (entry.steady() || !metric.steady_only).then_some(value)
+    };
+    let powered = entries
+        .iter()
+        .any(|entry| number(entry, &ENERGY_PER_REQUEST).is_some());
+    let y = if powered {
+        ENERGY_PER_REQUEST
+    } else {
+        THROUGHPUT
+    };
+    let choices: Vec<Choice> = entries
+        .iter()
+        .filter_map(|entry| {
+            Some(Choice {
+                name: entry.label(),
+                at: (number(entry, &COMPLETION)?, number(entry, &y)?),
+            })
+        })
+        .collect();
+    // Of two, a table says as much.
+    (choices.len() > 2).then(|| Front {
+        title: "Which configurations no other beats in both".into(),
+        goals: ((&COMPLETION).into(), (&y).into()),
+        left_out: entries.len() - choices.len(),
+        choices,
     })
 }
 

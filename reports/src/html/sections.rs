@@ -76,6 +76,8 @@ pub(super) fn scenarios(folders: &[Folder]) -> Markup {
                     }
                     dt { "Modes" } dd { (texts(d, "modes").join(", ")) "; contention " (text(d, "contention")) }
                     dt { "Context" } dd { (texts(d, "context").join("; ")) }
+                    @let conditions = texts(d, "conditions");
+                    @if !conditions.is_empty() { dt { "Conditions" } dd { (conditions.join("; ")) } }
                     dt { "Runs" } dd { (replications(d)) }
                     @for stream in d["streams"].as_array().into_iter().flatten().take(24) {
                         dt { "Stream " (text(stream, "name")) } dd { (texts(stream, "arrivals").join("; ")) }

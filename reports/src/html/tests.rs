@@ -65,6 +65,7 @@ fn texts_are_escaped_wherever_they_stand() {
         *folder.document.pointer_mut(path).expect("it is there") = nasty.into();
     }
     folder.document["warnings"] = serde_json::json!([nasty]);
+    folder.document["conditions"] = serde_json::json!([nasty]);
     for key in ["path", "file", "note"] {
         folder.document["assumptions"]["list"][0][key] = nasty.into();
     }
@@ -122,7 +123,7 @@ fn every_picture_has_a_text() {
 fn a_growing_queue_is_said_and_has_no_latency() {
     let (folder, _) = results(2.0, 1000);
     let page = page(&[folder]).expect("it can be drawn");
-    assert!(page.contains("queues grow: there is no steady latency"));
+    assert!(page.contains("queues grow or too much is refused: there is no steady latency"));
     assert!(page.contains("<td>grows</td>"));
 }
 

@@ -56,7 +56,7 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)], extras: &Ext
         ));
     }
     if policies.iter().any(|(_, runs)| grows(runs)) {
-        notes.push("grows: the queue grows, there is no steady latency".into());
+        notes.push("grows: queues grow, or too much is refused: there is no steady latency".into());
     }
     out.push('\n');
     for part in layout::wrap(&notes.join("; "), WIDTH) {

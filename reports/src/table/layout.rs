@@ -139,6 +139,9 @@ pub(super) fn facts(out: &mut String, facts: &Facts, policies: &str, replication
         ),
     );
     line(out, "Context", &facts.context.join("; "));
+    if !facts.conditions.is_empty() {
+        line(out, "Conditions", &facts.conditions.join("; "));
+    }
     line(out, "Runs", &runs(facts, replications));
     streams(out, &facts.streams);
     let origins: Vec<String> = facts

@@ -50,7 +50,7 @@ fn mean(runs: &Replicated, get: impl Fn(&Summary) -> Option<f64>) -> Option<f64>
 /// Whether a steady latency exists, and how far away the edge is.
 fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
     let busiest = mean(runs, |s| Some(s.busiest_lane)).unwrap_or(0.0);
-    let served = mean(runs, |s| Some(s.throughput_rps)).unwrap_or(0.0);
+    let served = mean(runs, |s| s.open_rps).unwrap_or(0.0);
     let text = match runs.verdict() {
         LoadVerdict::Finite => format!(
             "finite run: too few queries, or users who wait for answers, for a trend; busiest lane {} busy",
@@ -80,11 +80,19 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
                 overload(&causes),
                 percent(busiest)
             );
-            let queries = causes.iter().any(|cause| cause.starts_with("queries"));
-            if let Some(offered) = facts.offered_rps.filter(|_| queries && served > 0.0) {
+            // Refusals for memory say nothing of what the lanes can serve.
+            let queries = ["queries_wait", "queries_refused"]
+                .iter()
+                .any(|cause| causes.contains(cause));
+            if let Some(offered) = facts.open_rps.filter(|_| queries && served > 0.0) {
+                let whose = if facts.offered_rps.is_none() {
+                    " (of streams that do not wait for answers)"
+                } else {
+                    ""
+                };
                 _ = write!(
                     text,
-                    "; asked {} /s, answered {} /s: {} times what it can serve",
+                    "; asked {} /s, answered {} /s{whose}: {} times what it can serve",
                     short(offered),
                     short(served),
                     short(offered / served)
@@ -117,6 +125,18 @@ fn overload(causes: &[&str]) -> String {
         (
             "context_full",
             "frames are refused because the context is full, and before that is another load than after",
+        ),
+        (
+            "memory_full",
+            "frames are refused because no engine can hold their context, and before that is another load than after",
+        ),
+        (
+            "queries_never_fit",
+            "queries are refused because no engine can hold their context and answer",
+        ),
+        (
+            "queries_unserved",
+            "queries are refused because no lane could serve them",
         ),
     ]
     .into_iter()

@@ -3,9 +3,12 @@
 use super::costs::{self, Against};
 use super::file::File;
 use super::graph::{self, Stages};
+use super::room::{self, Room};
 use super::soc::{self, Soc};
 use super::trace::Traces;
-use super::{checks, contention, memory, placement, policy, streams, warnings, without_effect};
+use super::{
+    arrivals, checks, contention, memory, placement, policy, streams, warnings, without_effect,
+};
 use crate::contention::ContentionModel;
 use crate::cost::CostTable;
 use crate::diag::Diagnostic;
@@ -17,13 +20,9 @@ use crate::spec::soc::{ContentionModelName, SocFile};
 use crate::time::Instant;
 use crate::workload::StreamPlan;
 use crate::world::{
-    CpuPlan, ENGINES_MAX, LANES_MAX, LaneId, MemoryPlan, ModelSizes, Provenance, STAGES_MAX, World,
+    CpuPlan, ENGINES_MAX, LANES_MAX, LaneId, MAX_PENDING_FRAMES_DEFAULT, MAX_REQUESTS_DEFAULT,
+    MemoryPlan, ModelSizes, Provenance, STAGES_MAX, World,
 };
-
-/// Requests that may be in the system if the scenario sets no limit.
-const MAX_REQUESTS_DEFAULT: u32 = 1 << 16;
-/// Frames of a stream that may wait if the scenario sets no limit.
-const MAX_PENDING_FRAMES_DEFAULT: u32 = 1 << 16;
 
 /// The files of a world.
 #[derive(Debug)]
@@ -106,6 +105,7 @@ fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
     let sizes = model_sizes(parts.model, faults);
     let visual_tokens = parts.model.raw.visual_tokens_per_frame.value as u32;
     let streams = streams::lower(parts.scenario, parts.traces, visual_tokens, faults);
+    arrivals::check(parts.scenario, &streams, faults);
     checks::scenario(parts, &soc, faults, &mut warnings);
     let contention = checks::contention_model(parts, &soc, faults);
     let Some(stages) = stages else {
@@ -135,8 +135,9 @@ fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
     let placement = placement::lower_fixed(parts, &soc, &stages, &table, faults);
     let exclusive = placement::lower_exclusive(parts, &soc, &stages, &table, faults);
     let memory = memory::lower(parts, &mut soc, &stages, &table, &mut warnings, faults);
-    let most = memory::largest_budget(&soc, &stages, &table);
-    memory::check_contexts(parts, &streams, &sizes, most, faults);
+    let room = Room::of(parts, &soc, &stages, &table, &placement, sizes);
+    room::check(parts, &streams, &room, faults);
+    warnings.extend(room::warnings(parts, &streams, &room));
     warnings.append(&mut soc.warnings);
     Some(Checked {
         soc,

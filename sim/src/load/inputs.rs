@@ -8,7 +8,7 @@ use super::compile::{self, Keys, Parts};
 use super::file::{File, Ledger};
 use super::numbers::Numbers;
 use super::trace::{self, Traces};
-use super::{Kind, policy, suggest};
+use super::{Kind, policy, suggest, unread};
 use crate::diag::{Diagnostic, Faults};
 use crate::spec::costs::CostsFile;
 use crate::spec::model::ModelFile;
@@ -281,6 +281,31 @@ impl Inputs {
     /// Names of the SoC's lanes.
     pub fn lanes(&self) -> Vec<&str> {
         self.soc.raw.lanes.keys().map(String::as_str).collect()
+    }
+
+    /// Checks that each key that the scenario sets is read by the policy of at least one of `worlds`, which
+    /// were made of these inputs; under others it is only worth a warning.
+    ///
+    /// # Errors
+    ///
+    /// A fault for each key that none of them reads.
+    pub fn read_by(&self, worlds: &[World]) -> Result<(), Faults> {
+        let parts = self.parts();
+        let mut worlds = worlds.iter().map(|world| unread::of(&parts, world));
+        let mut list = worlds.next().unwrap_or_default();
+        for other in worlds {
+            list.retain(|key| {
+                let same = |at: &unread::Unread<'_>| at.place.path() == key.place.path();
+                other.iter().any(same)
+            });
+        }
+        if list.is_empty() {
+            return Ok(());
+        }
+        Err(Faults {
+            list: list.iter().map(unread::Unread::fault).collect(),
+            sources: self.sources.clone(),
+        })
     }
 
     fn build(&self, policy: Option<&Policy>) -> Result<World, Faults> {

@@ -1,16 +1,12 @@
 //! Memory: what is taken before any context, whether the weights fit each engine, and what is left.
 
 use super::compile::Parts;
-use super::costs;
-use super::document::Place;
 use super::graph::Stages;
-use super::lengths;
 use super::soc::Soc;
 use crate::cost::CostTable;
 use crate::diag::Diagnostic;
 use crate::spec::model::StageKind;
-use crate::workload::StreamPlan;
-use crate::world::{EngineId, MemoryPlan, ModelSizes};
+use crate::world::{EngineId, MemoryPlan};
 
 /// Bytes of weights that each engine works on, and whose copies take memory.
 struct Weights {
@@ -115,6 +111,7 @@ pub(super) fn lower(
     MemoryPlan {
         capacity: capacity as u64,
         taken: taken as u64,
+        background: scenario.background.memory_bytes as u64,
         kv_budget: budget,
         bandwidth: memory.bandwidth_gbps.value * 1e9,
         background_bandwidth: scenario.background.bandwidth_gbps * 1e9,
@@ -176,83 +173,6 @@ fn check_address_limits(
                     engine.name
                 )),
         );
-    }
-}
-
-/// The largest budget of KV of an engine that ingests.
-pub(super) fn largest_budget(soc: &Soc, stages: &Stages, table: &CostTable) -> u64 {
-    let ingest = costs::ingest(stages).0 as usize;
-    soc.engines
-        .iter()
-        .zip(&table.rows)
-        .filter(|(_, row)| row[ingest].is_some())
-        .map(|(engine, _)| engine.kv_budget)
-        .max()
-        .unwrap_or(0)
-}
-
-/// Checks that the smallest context of each stream fits in `most` bytes.
-pub(super) fn check_contexts(
-    parts: &Parts<'_>,
-    plans: &[StreamPlan],
-    sizes: &ModelSizes,
-    most: u64,
-    faults: &mut Vec<Diagnostic>,
-) {
-    if sizes.system_tokens >= sizes.max_context_tokens {
-        return;
-    }
-    let streams_place = parts.scenario.root().key("streams");
-    for (index, stream) in parts.scenario.raw.streams.iter().enumerate() {
-        let first = format!("{}-1", stream.name);
-        let Some(plan) = plans
-            .iter()
-            .find(|plan| plan.name == stream.name || plan.name == first)
-        else {
-            continue;
-        };
-        let place = streams_place.index(index);
-        let frame = plan
-            .frames
-            .as_ref()
-            .map_or(0, |frames| u64::from(frames.tokens));
-        let query = plan.queries.as_ref().map_or(0, |queries| {
-            u64::from(lengths::least(&queries.prompt)) + u64::from(queries.output_max)
-        });
-        let tokens = u64::from(sizes.system_tokens) + frame + query;
-        let at: Place<'_> = if plan.queries.is_some() {
-            place.key("queries")
-        } else {
-            place.key("frames")
-        };
-        let parts_text = format!(
-            "{} of system prompt, {frame} of one frame, {query} of the shortest query with its longest answer",
-            sizes.system_tokens
-        );
-        if tokens > u64::from(sizes.max_context_tokens) {
-            faults.push(
-                at.key_fault(
-                    format!(
-                        "a context of stream `{}` is longer than the model allows",
-                        stream.name
-                    ),
-                    format!("{tokens} tokens, of at most {}", sizes.max_context_tokens),
-                )
-                .help(parts_text),
-            );
-        } else if tokens * sizes.kv_bytes_per_token > most && most > 0 {
-            faults.push(
-                at.key_fault(
-                    format!("no engine can hold a context of stream `{}`", stream.name),
-                    format!(
-                        "{} of KV, of at most {}",
-                        gigabytes((tokens * sizes.kv_bytes_per_token) as f64),
-                        gigabytes(most as f64)
-                    ),
-                )
-                .help(format!("{tokens} tokens: {parts_text}")),
-            );
-        }
     }
 }
 

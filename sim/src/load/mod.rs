@@ -5,6 +5,7 @@
 //! so that a user mends a file once. The crate reads no files: the caller passes text, a library of
 //! profiles and a way to read further files.
 
+mod arrivals;
 mod checks;
 mod compile;
 mod contention;
@@ -22,6 +23,7 @@ mod numbers;
 mod placement;
 mod policy;
 mod provenance;
+mod room;
 mod schema;
 mod schema_check;
 mod shape;
@@ -31,6 +33,7 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod unread;
 mod warnings;
 mod without_effect;
 

@@ -73,7 +73,11 @@ impl Checker {
             (Shape::Integer(_) | Shape::Number(_) | Shape::Quantity(_), Value::Integer(None)) => {
                 self.fault(place.fault(
                     format!("{} is out of range", place.quoted()),
-                    "more than 64 bits can hold",
+                    format!(
+                        "a whole number of TOML is within {} and {}",
+                        i64::MIN,
+                        i64::MAX
+                    ),
                 ));
             }
             (Shape::Number(bounds), Value::Integer(_) | Value::Float(_)) => {

@@ -139,6 +139,14 @@ pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> Soc {
             ));
         }
     }
+    for name in raw.engines.keys() {
+        if !raw.lanes.values().any(|lane| lane.engine == *name) {
+            warnings.push(format!(
+                "engine `{name}` of {} has no lane: it runs nothing, and of its numbers only its idle power counts",
+                file.name()
+            ));
+        }
+    }
     let contention = contention::lower(file, faults);
     Soc {
         heat: heat::lower(file, &engines, power, faults),

@@ -34,8 +34,18 @@ pub(super) fn named(file: &File<ScenarioFile>) -> Vec<(&str, Place<'_>)> {
 }
 
 /// What the user should know of the traces.
-pub(super) fn warnings(traces: &Traces) -> impl Iterator<Item = String> {
+pub(super) fn warnings(scenario: &ScenarioFile, traces: &Traces) -> impl Iterator<Item = String> {
     traces.iter().flat_map(|(path, trace)| {
+        let asks = scenario.streams.iter().any(|stream| {
+            let queries = stream.queries.as_ref();
+            queries.is_some_and(
+                |queries| matches!(&queries.arrivals, Arrivals::Trace { file } if file == path),
+            )
+        });
+        let lengths = trace.length_columns().filter(|_| !asks);
+        let unused =
+            lengths.map(|column| format!("column `{column}` is not used: frames have none"));
+        let unused: Vec<String> = unused.collect();
         let prompts = trace.prompt_tokens.iter().flatten();
         let empty = prompts.filter(|tokens| **tokens == 0).count();
         let empty = (empty > 0).then(|| {
@@ -44,7 +54,13 @@ pub(super) fn warnings(traces: &Traces) -> impl Iterator<Item = String> {
                 suggest::counted(empty, "row")
             )
         });
-        let told = trace.warnings.iter().cloned().chain(empty);
+        // Lengths that nobody reads are not played with 1 either.
+        let told = trace
+            .warnings
+            .iter()
+            .cloned()
+            .chain(empty.filter(|_| asks))
+            .chain(unused);
         told.map(move |warning| format!("`{path}`: {warning}"))
     })
 }

@@ -46,7 +46,7 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
     }
     warnings.extend(faster_than_port(world));
     warnings.extend(wider_than_memory(world));
-    warnings.extend(trace::warnings(parts.traces));
+    warnings.extend(trace::warnings(scenario, parts.traces));
 }
 
 /// Stages that contention cannot see.

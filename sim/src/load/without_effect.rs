@@ -2,6 +2,7 @@
 
 use super::compile::{Checked, Parts};
 use super::document::Place;
+use super::unread;
 use crate::diag::Diagnostic;
 use crate::spec::model::StageKind;
 use crate::spec::scenario::{LengthPrediction, Policy, StateTransfer};
@@ -41,6 +42,10 @@ pub(super) fn check(parts: &Parts<'_>, checked: &Checked, faults: &mut Vec<Diagn
             unused(&root.key(table).key(key), why);
         }
         placed_in_vain(&checked.stages.frame, why, &mut unused);
+        if !scenario.context.answers_join_history {
+            let why = "no stream has frames, and no answer joins: there is one version only";
+            unused(&root.key("context").key("binding"), why);
+        }
     }
     if scenario
         .streams
@@ -94,6 +99,8 @@ pub(super) fn warnings(parts: &Parts<'_>, world: &World) -> Vec<String> {
         found.extend(known_lengths(&root, world));
         found.extend(undecided(&root, world));
     }
+    let unread = unread::of(parts, world);
+    found.extend(unread.iter().map(unread::Unread::warning));
     found.extend(cut_counts(parts, world));
     found
 }

@@ -42,6 +42,8 @@ pub struct Metrics<'w> {
     arrived: u64,
     frames: u64,
     completed: u64,
+    /// Of these, of streams whose queries come without waiting for answers.
+    completed_open: u64,
     late: u64,
     tokens: u64,
     refused: [u64; Reason::ALL.len()],
@@ -87,6 +89,7 @@ impl<'w> Metrics<'w> {
             arrived: 0,
             frames: 0,
             completed: 0,
+            completed_open: 0,
             late: 0,
             tokens: 0,
             refused: [0; Reason::ALL.len()],
@@ -139,7 +142,8 @@ impl<'w> Metrics<'w> {
             self.arrived,
             self.frames,
         ) = (0, 0, 0, 0);
-        (self.completed, self.late, self.tokens) = (0, 0, 0);
+        (self.completed, self.completed_open) = (0, 0);
+        (self.late, self.tokens) = (0, 0);
         self.evictions = 0;
         self.refused = [0; Reason::ALL.len()];
         self.refused_frames = [0; Reason::ALL.len()];
@@ -275,7 +279,8 @@ impl Sink for Metrics<'_> {
                 }
             }
             Effect::Complete(done) => {
-                if self.open[done.stream.0 as usize] {
+                let open = self.open[done.stream.0 as usize];
+                if open {
                     self.queries.ends(now, self.world.warm_up);
                 }
                 self.last_completion = now;
@@ -283,6 +288,7 @@ impl Sink for Metrics<'_> {
                     return;
                 }
                 self.completed += 1;
+                self.completed_open += u64::from(open);
                 self.late += u64::from(done.late);
                 self.tokens += u64::from(done.output);
                 self.ttft

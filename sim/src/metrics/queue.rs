@@ -11,7 +11,7 @@ const FULL: f64 = 0.98;
 /// Saturation index from which a queue counts as growing: half way from level (0) to a straight
 /// ramp (1).
 const GROWING: f64 = 0.5;
-/// Share of arrivals turned away for want of room from which a full lane is overloaded.
+/// Share of arrivals turned away for want of room from which the limits carry too little.
 pub(super) const TURNED_AWAY: f64 = 0.05;
 
 /// Arrivals of one kind that have not ended, with time integrals of their number.
@@ -49,7 +49,7 @@ pub(super) struct Trend {
     pub(super) busiest: f64,
     /// It grows.
     pub(super) grows: bool,
-    /// It is full, and so is a lane.
+    /// It is full so often that much of what arrives is turned away.
     pub(super) overflows: bool,
 }
 
@@ -112,7 +112,7 @@ impl Queue {
             index,
             busiest,
             grows: index > GROWING && grew,
-            overflows: refused > TURNED_AWAY && busiest >= FULL,
+            overflows: refused > TURNED_AWAY,
         })
     }
 }
@@ -173,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn refusals_count_where_a_lane_is_full() {
-        for (share, refused, overflows) in [(0.99, 6, true), (0.99, 5, false), (0.9, 50, false)] {
+    fn refusals_count_from_one_in_twenty() {
+        for (share, refused, overflows) in [(0.99, 6, true), (0.99, 5, false), (0.9, 50, true)] {
             let mut queue = play(share, |_| Some(1_500_000_000));
             for _ in 0..refused {
                 queue.turned_away();

@@ -86,6 +86,8 @@ pub enum LoadVerdict {
 pub struct Summary {
     /// Answers per second over the window.
     pub throughput_rps: f64,
+    /// Of these, of streams whose queries come without waiting for answers; absent where there are none.
+    pub open_rps: Option<f64>,
     /// Answer tokens per second over the window.
     pub tokens_per_s: f64,
     /// Arrival to first token.
@@ -148,7 +150,7 @@ pub struct Summary {
     /// How near to saturation.
     pub load: LoadVerdict,
     /// What is overloaded where saturated: `queries_wait`, `queries_refused`, `frames_wait`,
-    /// `frames_refused`, `context_full`.
+    /// `frames_refused`, `context_full`, `memory_full`, `queries_never_fit`, `queries_unserved`.
     pub overload: Vec<&'static str>,
     /// Busy share of the busiest lane while queries (or frames) arrived, within [0, 1]; over the whole
     /// run where no trend was read.
@@ -192,6 +194,7 @@ pub(super) fn build(
     };
     Summary {
         throughput_rps: per_s(metrics.completed as f64),
+        open_rps: (metrics.open.contains(&true)).then(|| per_s(metrics.completed_open as f64)),
         tokens_per_s: per_s(metrics.tokens as f64),
         ttft_s: Latency::of(&metrics.ttft),
         completion_s: Latency::of(&metrics.completion),
@@ -339,10 +342,8 @@ impl Load {
             queries: None,
             frames: None,
         };
-        // Before and after a context is full are two loads, and what is measured is a mixture.
-        let full = metrics.refused_frames[Reason::ContextTooLong as usize];
-        if full as f64 > metrics.frames as f64 * TURNED_AWAY {
-            load.overload.push("context_full");
+        load.overload = beyond_help(metrics);
+        if !load.overload.is_empty() {
             load.verdict = LoadVerdict::Saturated;
         }
         if world.closed_loop() {
@@ -376,6 +377,30 @@ impl Load {
         };
         load
     }
+}
+
+/// What no wait would mend: frames and queries that nothing could hold or serve, if they are more than a few.
+fn beyond_help(metrics: &Metrics<'_>) -> Vec<&'static str> {
+    use Reason::{ContextLost, ContextTooLong, EngineFailed, NeverFits, Unserved};
+    let many = |counts: &[u64], reasons: &[Reason], all: u64| {
+        let refused: u64 = reasons.iter().map(|&reason| counts[reason as usize]).sum();
+        refused as f64 > all as f64 * TURNED_AWAY
+    };
+    let frames = |reasons| many(&metrics.refused_frames, reasons, metrics.frames);
+    let queries = |reasons| many(&metrics.refused, reasons, metrics.arrived);
+    [
+        // Before and after a context is full are two loads, and what is measured is a mixture.
+        ("context_full", frames(&[ContextTooLong])),
+        ("memory_full", frames(&[NeverFits])),
+        ("queries_never_fit", queries(&[ContextTooLong, NeverFits])),
+        (
+            "queries_unserved",
+            queries(&[ContextLost, EngineFailed, Unserved]),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(name, is)| is.then_some(name))
+    .collect()
 }
 
 fn outside(metrics: &Metrics<'_>, unmeasured: &[[u64; STAGES_MAX]]) -> Vec<(String, String, u64)> {

@@ -10,7 +10,7 @@ pub(super) const TOKENS_MAX: u32 = u32::MAX;
 /// Most bytes that a size may be: whole numbers up to here are exact.
 pub(super) const BYTES_MAX: u64 = 1 << 53;
 /// Longest time that a file may state, s (32 years), well within what whole nanoseconds can hold.
-pub(super) const SECONDS_MAX: f64 = 1e9;
+pub(crate) const SECONDS_MAX: f64 = 1e9;
 /// Most DRAM bytes of a stage, or per token.
 pub(super) const TRAFFIC_MAX: f64 = 1e13;
 /// Most power of an engine, W.

@@ -11,6 +11,8 @@ use super::soc::ContentionModelName;
 
 /// Fastest that a file may ask for, per second: one a nanosecond.
 const RATE_MAX: f64 = 1e9;
+/// Slowest, per second: one in the longest time that a file may name.
+const RATE_MIN: f64 = 1.0 / SECONDS_MAX;
 /// Shortest horizon and mean stay in a state, s: a thousand steps of the clock.
 const SPAN_MIN: f64 = 1e-6;
 /// Most runs: each is kept until the end, for medians over runs.
@@ -372,7 +374,7 @@ pub enum FrameClock {
     /// At a fixed rate.
     Periodic {
         /// Frames per second.
-        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATE_MAX))]
+        #[schemars(extend("minimum" = RATE_MIN, "maximum" = RATE_MAX))]
         rate_hz: f64,
         /// Standard deviation of a normal offset of each frame, s (order is kept).
         #[serde(default)]
@@ -421,13 +423,13 @@ pub enum Arrivals {
     /// One every period.
     Periodic {
         /// Seconds between queries.
-        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = SECONDS_MAX))]
+        #[schemars(extend("minimum" = 1.0 / RATE_MAX, "maximum" = SECONDS_MAX))]
         period_s: f64,
     },
     /// At random, independently.
     Poisson {
         /// Mean queries per second.
-        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATE_MAX))]
+        #[schemars(extend("minimum" = RATE_MIN, "maximum" = RATE_MAX))]
         rate_hz: f64,
     },
     /// Bursty: the Poisson rate follows a Markov chain over states visited in turn.
@@ -442,7 +444,7 @@ pub enum Arrivals {
     /// Gamma-distributed gaps: bursty above a coefficient of variation of 1, regular below.
     Gamma {
         /// Mean queries per second.
-        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATE_MAX))]
+        #[schemars(extend("minimum" = RATE_MIN, "maximum" = RATE_MAX))]
         rate_hz: f64,
         /// Coefficient of variation of the gaps.
         #[schemars(extend("exclusiveMinimum" = 0, "maximum" = CV_MAX))]

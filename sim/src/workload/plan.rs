@@ -101,6 +101,61 @@ pub enum QueryTimes {
     },
 }
 
+impl FramePlan {
+    /// Frames that are to be expected before `horizon`, at most [`Self::count`].
+    pub fn expected(&self, horizon: Instant) -> u64 {
+        let come = match &self.clock {
+            FrameTimes::Periodic { period_s, .. } => {
+                let span = horizon.saturating_since(self.start).as_secs_f64();
+                if horizon == Instant::NEVER {
+                    u64::MAX
+                } else {
+                    // One at the start, and one after each period that ends in time.
+                    libm::ceil(span / period_s) as u64
+                }
+            }
+            FrameTimes::Listed(times) => before(times, horizon),
+        };
+        come.min(self.count)
+    }
+}
+
+impl QueryPlan {
+    /// Queries that are to be expected before `horizon`, at most [`Self::count`]; `None`: until a horizon,
+    /// users who wait for their answers ask as often as they get them.
+    pub fn expected(&self, horizon: Instant) -> Option<f64> {
+        let come = match &self.arrivals {
+            QueryTimes::Listed(times) => before(times, horizon) as f64,
+            _ if horizon == Instant::NEVER => f64::INFINITY,
+            times => times.mean_rate_hz()? * horizon.saturating_since(self.start).as_secs_f64(),
+        };
+        Some(come.min(self.count as f64))
+    }
+}
+
+impl QueryTimes {
+    /// Mean rate, queries per second; `None` for listed times and for users who wait for their answers.
+    pub fn mean_rate_hz(&self) -> Option<f64> {
+        match self {
+            Self::Periodic { period_s } => Some(1.0 / period_s),
+            Self::Poisson { rate_hz } | Self::Gamma { rate_hz, .. } => Some(*rate_hz),
+            Self::Mmpp {
+                rates_hz,
+                mean_stay_s,
+            } => {
+                let asked: f64 = rates_hz.iter().zip(mean_stay_s).map(|(r, s)| r * s).sum();
+                Some(asked / mean_stay_s.iter().sum::<f64>())
+            }
+            Self::Listed(_) | Self::ClosedLoop { .. } => None,
+        }
+    }
+}
+
+/// How many of rising `times` come before `horizon`.
+fn before(times: &[Instant], horizon: Instant) -> u64 {
+    times.partition_point(|&time| time < horizon) as u64
+}
+
 /// Lengths in tokens.
 #[derive(Clone, Debug)]
 pub enum LengthPlan {

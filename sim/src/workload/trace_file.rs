@@ -53,6 +53,17 @@ pub struct TraceFile {
     pub warnings: Vec<String>,
 }
 
+impl TraceFile {
+    /// Names of the columns that its lengths come from.
+    pub fn length_columns(&self) -> impl Iterator<Item = &'static str> {
+        let layout = LAYOUTS.iter().find(|layout| layout.name == self.layout);
+        let (prompt, output) = layout.map_or(("", ""), |layout| (layout.prompt, layout.output));
+        let prompt = self.prompt_tokens.is_some().then_some(prompt);
+        let output = self.output_tokens.is_some().then_some(output);
+        prompt.into_iter().chain(output)
+    }
+}
+
 /// Reads the text of the trace `file`.
 ///
 /// On failure, every fault of the file, in its order: up to twenty, and one more that counts the

@@ -10,5 +10,6 @@ mod memory;
 mod metrics;
 mod modes;
 mod toy;
+mod unread;
 mod versions;
 mod work;

@@ -73,7 +73,7 @@ fn a_run_that_stops_answering_is_not_faster() {
     assert_eq!(full.frames_refused_by[0].0, "context_too_long");
     // Half of the run is of another load than the rest.
     assert_eq!(full.load, LoadVerdict::Saturated);
-    assert_eq!(full.overload, ["context_full"]);
+    assert_eq!(full.overload, ["context_full", "queries_never_fit"]);
 }
 
 #[test]
@@ -107,6 +107,39 @@ fn queries_refused_by_a_full_queue_are_an_overload() {
 }
 
 #[test]
+fn what_is_refused_while_lanes_are_idle_is_not_steady() {
+    // Queries come in pairs, of which one finds the only place taken; the lane is half idle.
+    let half = "{ gamma = { rate_hz = 20.0, cv = 3.0 } }";
+    let one = on_a(30).table("[limits]\nmax_requests = 1");
+    let one = summary(&one.table(&camera(1.0, half)));
+    assert!(one.busiest_lane < 0.9, "{}", one.busiest_lane);
+    let refused: u64 = one.refused.iter().map(|(_, count)| count).sum();
+    assert!(refused * 4 > one.arrived, "{refused} of {}", one.arrived);
+    assert_eq!(one.load, LoadVerdict::Saturated);
+    assert_eq!(one.overload, ["queries_refused"]);
+    // With room for all of them it is steady.
+    let all = summary(&on_a(30).table(&camera(1.0, half)));
+    assert_ne!(all.load, LoadVerdict::Saturated);
+}
+
+#[test]
+fn what_finds_no_memory_has_a_verdict() {
+    // Five frames of 10 fill 50 tokens; no sixth fits, and no query (5) beside more than four.
+    let text = camera(1.0, "{ periodic = { period_s = 0.5 } }");
+    let toy = toy()
+        .set("policy = { single = { lane = 'a' } }")
+        .table("[run]\nhorizon_s = 30.0\n[context]\nbinding = 'published'")
+        .table("[limits]\nkv_budget_bytes = 50000");
+    let full = summary(&toy.clone().table(&text));
+    assert_eq!(full.load, LoadVerdict::Saturated);
+    assert_eq!(full.overload, ["memory_full", "queries_never_fit"]);
+    assert_eq!(full.frames_refused_by, [("never_fits", 25)]);
+    // Users who wait are told as well.
+    let waits = camera(1.0, "{ closed_loop = { users = 1, think_s = 0.5 } }");
+    assert_eq!(summary(&toy.table(&waits)).overload, full.overload);
+}
+
+#[test]
 fn users_who_wait_are_judged_by_those_who_do_not() {
     let user = "{ closed_loop = { users = 1, think_s = 0.1 } }";
     let text = camera(1.0, user);
@@ -117,4 +150,9 @@ fn users_who_wait_are_judged_by_those_who_do_not() {
                  queries = { arrivals = { periodic = { period_s = 0.5 } }, prompt_tokens = 2, output_tokens = 3 }";
     let mixed = summary(&on_a(30).table(&text).table(other));
     assert_eq!(mixed.load, LoadVerdict::Steady);
+    // Of the answers, those of the stream that asks on its own, two a second.
+    let open = mixed.open_rps.expect("one stream does not wait");
+    assert!((open - 2.0).abs() < 0.1, "{open}");
+    assert!(mixed.throughput_rps > open + 1.0, "{mixed:?}");
+    assert_eq!(alone.open_rps, None);
 }

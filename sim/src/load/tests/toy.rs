@@ -66,7 +66,7 @@ vision_weights_bytes = 2e8
 kv_bytes_per_token = 12288
 visual_tokens_per_frame = 196
 system_tokens = 20
-max_context_tokens = 8192
+max_context_tokens = 16384
 
 [[frame_stages]]
 name = "encode"

@@ -1,0 +1,344 @@
+//! Configurations in a plane of two numbers, with those marked that no other beats in both: the Pareto front.
+
+use std::fmt::Write as _;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::draw::{self, FONT, LABEL, Stand, TITLE};
+use super::{Drawn, Plot};
+use crate::metric::{Better, Metric};
+use crate::number::short;
+
+const WIDTH: u32 = 620;
+const HEIGHT: u32 = 420;
+/// Widest name beside a point, pixels.
+const NAME: u32 = 190;
+/// Most members of the front that the text names.
+const NAMED: usize = 12;
+
+/// A number of every configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goal {
+    /// Its name, with its unit.
+    pub title: String,
+    /// Which way is better.
+    pub better: Better,
+}
+
+impl From<&Metric> for Goal {
+    fn from(metric: &Metric) -> Self {
+        Self {
+            title: metric.title.to_owned(),
+            better: metric.better,
+        }
+    }
+}
+
+impl Goal {
+    /// Whether `a` is at least as good as `b`.
+    fn reaches(&self, a: f64, b: f64) -> bool {
+        match self.better {
+            Better::Higher => a >= b,
+            Better::Lower => a <= b,
+        }
+    }
+}
+
+/// A configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Its name.
+    pub name: String,
+    /// Its two numbers; both finite.
+    pub at: (f64, f64),
+}
+
+/// Configurations by two numbers.
+#[derive(Clone, Debug)]
+pub struct Front {
+    /// Title.
+    pub title: String,
+    /// The number along x, then along y.
+    pub goals: (Goal, Goal),
+    /// The configurations.
+    pub choices: Vec<Choice>,
+    /// Configurations that lack one of the numbers.
+    pub left_out: usize,
+}
+
+impl Front {
+    /// Whether one is at least as good in both and better in one.
+    fn beats(&self, a: &Choice, b: &Choice) -> bool {
+        let (x, y) = &self.goals;
+        x.reaches(a.at.0, b.at.0) && y.reaches(a.at.1, b.at.1) && a.at != b.at
+    }
+
+    /// Those that no other beats, x rising.
+    pub fn members(&self) -> Vec<&Choice> {
+        let beaten = |one: &Choice| self.choices.iter().any(|other| self.beats(other, one));
+        let mut list: Vec<&Choice> = self.choices.iter().filter(|one| !beaten(one)).collect();
+        list.sort_by(|a, b| a.at.0.total_cmp(&b.at.0));
+        list
+    }
+
+    /// The front as a table in Markdown.
+    pub fn table(&self) -> String {
+        let plain = |text: &str| text.replace(['|', '\n', '`'], " ");
+        let (x, y) = (plain(&self.goals.0.title), plain(&self.goals.1.title));
+        let mut text = format!("| configuration | {x} | {y} |\n| --- | ---: | ---: |\n");
+        for one in self.members() {
+            let (x, y) = (short(one.at.0), short(one.at.1));
+            _ = writeln!(text, "| `{}` | {x} | {y} |", plain(&one.name));
+        }
+        text
+    }
+
+    /// Range of an axis: the values with a little room on both sides.
+    fn range(&self, get: impl Fn(&Choice) -> f64) -> (f64, f64) {
+        let values = || self.choices.iter().map(&get);
+        let low = values().fold(f64::INFINITY, f64::min);
+        let high = values().fold(f64::NEG_INFINITY, f64::max);
+        if low > high {
+            return (0.0, 1.0);
+        }
+        let room = if high > low {
+            0.08 * (high - low)
+        } else {
+            (0.5 * low.abs()).max(0.5)
+        };
+        // No number here is negative.
+        ((low - room).max(0.0), high + room)
+    }
+
+    /// The stairs between the members: what they reach.
+    fn stairs(&self) -> Vec<(f64, f64)> {
+        let mut line: Vec<(f64, f64)> = Vec::new();
+        for one in self.members() {
+            if let Some(&(x, y)) = line.last() {
+                // The corner that is no better than either.
+                let corner = match self.goals.0.better {
+                    Better::Lower => (one.at.0, y),
+                    Better::Higher => (x, one.at.1),
+                };
+                line.push(corner);
+            }
+            line.push(one.at);
+        }
+        line
+    }
+}
+
+impl Plot for Front {
+    fn size(&self) -> (u32, u32) {
+        (WIDTH, HEIGHT)
+    }
+
+    fn describe(&self) -> String {
+        let members = self.members();
+        let (x, y) = (&self.goals.0.title, &self.goals.1.title);
+        let mut text = format!(
+            "{}: {} of {} configurations are not beaten in both {x} and {y}",
+            self.title,
+            members.len(),
+            self.choices.len()
+        );
+        for (index, one) in members.iter().take(NAMED).enumerate() {
+            let before = if index == 0 { ": " } else { "; " };
+            _ = write!(
+                text,
+                "{before}{} {} and {}",
+                one.name,
+                short(one.at.0),
+                short(one.at.1)
+            );
+        }
+        if members.len() > NAMED {
+            _ = write!(text, "; and {} more", members.len() - NAMED);
+        }
+        if self.left_out > 0 {
+            _ = write!(
+                text,
+                "; {} without one of the numbers are not drawn",
+                self.left_out
+            );
+        }
+        text + "."
+    }
+
+    fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let (left, right) = self.range(|one| one.at.0);
+        let (low, high) = self.range(|one| one.at.1);
+        let title = draw::fit(&self.title, TITLE, WIDTH - 40);
+        draw::text(root, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
+        let better = |goal: &Goal| match goal.better {
+            Better::Higher => format!("{} (more is better)", goal.title),
+            Better::Lower => format!("{} (less is better)", goal.title),
+        };
+        let mut chart = ChartBuilder::on(root)
+            .margin(12)
+            .margin_top(40)
+            .margin_right(22)
+            .x_label_area_size(42)
+            .y_label_area_size(64)
+            .build_cartesian_2d(left..right, low..high)?;
+        chart
+            .configure_mesh()
+            .x_desc(better(&self.goals.0))
+            .y_desc(better(&self.goals.1))
+            .x_labels(7)
+            .y_labels(6)
+            .x_label_formatter(&|x| draw::tick_label(*x))
+            .y_label_formatter(&|y| draw::tick_label(*y))
+            .label_style((FONT, LABEL))
+            .axis_desc_style((FONT, LABEL))
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.12))
+            .draw()?;
+        let members = self.members();
+        chart.draw_series(LineSeries::new(
+            self.stairs(),
+            draw::colour(0).stroke_width(2),
+        ))?;
+        for one in &self.choices {
+            if members.contains(&one) {
+                chart.draw_series([Circle::new(one.at, 6, draw::colour(0).filled())])?;
+            } else {
+                // Hollow, so that shape alone tells it.
+                chart.draw_series([Circle::new(one.at, 4, BLACK.mix(0.55))])?;
+            }
+        }
+        // Names where there is room for them.
+        let mut taken: Vec<[i32; 4]> = Vec::new();
+        for one in members {
+            let (x, y) = chart.backend_coord(&one.at);
+            let name = draw::fit(&one.name, LABEL, NAME);
+            let width = draw::width(&name, LABEL).cast_signed();
+            let fits = x + 10 + width < WIDTH.cast_signed() - 10;
+            let start = if fits { x + 10 } else { x - 10 - width };
+            let place = [start, y - 20, start + width, y - 2];
+            let free = taken.iter().all(|other| {
+                place[2] < other[0]
+                    || other[2] < place[0]
+                    || place[3] < other[1]
+                    || other[3] < place[1]
+            });
+            if free && start > 80 && y > 60 {
+                draw::text(root, &name, (start, y - 11), LABEL, BLACK, Stand::Left)?;
+                taken.push(place);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Better::{Higher, Lower};
+    use super::*;
+    use crate::plot::svg;
+
+    fn front(better: (Better, Better), points: &[(f64, f64)]) -> Front {
+        let goal = |title: &str, better| Goal {
+            title: title.into(),
+            better,
+        };
+        let choices = points.iter().enumerate();
+        Front {
+            title: "cells".into(),
+            goals: (goal("TTFT, s", better.0), goal("J/answer", better.1)),
+            choices: choices
+                .map(|(index, &at)| Choice {
+                    name: format!("cell {index}"),
+                    at,
+                })
+                .collect(),
+            left_out: 0,
+        }
+    }
+
+    #[test]
+    fn members_are_those_that_none_beats() {
+        let points = [
+            (1.0, 9.0),
+            (2.0, 5.0),
+            (3.0, 6.0),
+            (4.0, 1.0),
+            (4.0, 2.0),
+            (2.0, 5.0),
+        ];
+        let names = |better| {
+            let front = front(better, &points);
+            let names = front.members().into_iter().map(|one| one.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        // Equals stay together; `cell 4` is as fast as `cell 3`, and dearer.
+        assert_eq!(
+            names((Lower, Lower)),
+            ["cell 0", "cell 1", "cell 5", "cell 3"]
+        );
+        assert_eq!(names((Higher, Higher)), ["cell 0", "cell 2", "cell 4"]);
+        assert_eq!(names((Higher, Lower)), ["cell 3"]);
+    }
+
+    #[test]
+    fn every_choice_is_drawn_and_the_members_are_marked() {
+        assert!(svg(&front((Lower, Lower), &[])).is_ok());
+        let points: Vec<(f64, f64)> = (0..30)
+            .map(|i| (f64::from(i), f64::from(i * 7 % 30)))
+            .collect();
+        let front = front((Lower, Lower), &points);
+        let picture = svg(&front).expect("it can be drawn");
+        let circles = |radius: &str| picture.matches(&format!(" r=\"{radius}\"")).count();
+        assert_eq!(circles("6"), front.members().len());
+        assert_eq!(circles("6") + circles("4"), 30);
+        assert!(
+            front
+                .describe()
+                .contains("1 of 30 configurations are not beaten")
+        );
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        let mut front = front((Lower, Higher), &[(1.0, 2.0), (2.0, 3.0)]);
+        front.choices[1].name = "<script>|`x`".into();
+        front.title = "<script>".into();
+        let picture = svg(&front).expect("it can be drawn");
+        assert!(!picture.contains("<script>") && picture.contains("&lt;script&gt;"));
+        // In the table a name ends neither its cell nor its row.
+        let table = front.table();
+        assert_eq!(table.lines().count(), 4, "{table}");
+        assert!(
+            table.lines().all(|line| line.matches('|').count() == 4),
+            "{table}"
+        );
+    }
+
+    proptest! {
+        /// Every choice that is no member is beaten by a member, and no member by anybody.
+        #[test]
+        fn the_front_beats_the_rest(
+            points in prop::collection::vec((0_u8..20, 0_u8..20), 1..40),
+            higher in (any::<bool>(), any::<bool>()),
+        ) {
+            let side = |higher| if higher { Higher } else { Lower };
+            let points: Vec<_> = points.iter().map(|&(x, y)| (f64::from(x), f64::from(y))).collect();
+            let front = front((side(higher.0), side(higher.1)), &points);
+            let members = front.members();
+            prop_assert!(!members.is_empty());
+            for one in &front.choices {
+                let beaten = members.iter().any(|member| front.beats(member, one));
+                prop_assert_eq!(beaten, !members.contains(&one));
+            }
+            // Along the front, what is gained in one number is lost in the other.
+            for pair in members.windows(2) {
+                let (x, y) = &front.goals;
+                let (a, b) = (pair[0].at, pair[1].at);
+                prop_assert!(a == b || x.reaches(a.0, b.0) != y.reaches(a.1, b.1));
+            }
+        }
+    }
+}
