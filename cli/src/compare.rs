@@ -126,13 +126,13 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         lines: Vec::new(),
     };
     if let Some(cut) = &arguments.warm_up {
-        let text = cut_at(&mut worlds, *cut, &workers);
+        let text = cut_at(&mut worlds, *cut, &workers)?;
         extras.lines.push(("warm-up", text));
     }
     let mut compared: Vec<(String, Replicated)> = worlds
         .iter()
-        .map(|world| (world.policy.to_string(), workers.replicate(world)))
-        .collect();
+        .map(|world| Ok((world.policy.to_string(), workers.replicate(world)?)))
+        .collect::<Result<_, Failure>>()?;
     if let Some(goal) = arguments.precision {
         let text = refine(
             &worlds,
@@ -140,17 +140,19 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             goal,
             arguments.max_replications,
             &workers,
-        );
+        )?;
         extras.lines.push(("precision", text));
     }
     let mut sections = (String::new(), Vec::new());
     if arguments.bounds {
         let gaps = workers.install(|| gaps::of(&worlds));
+        let gaps = gaps.map_err(Failure::Faults)?;
         sections.0 += &gaps::text(&gaps);
         sections.1.push(("bounds", gaps::json(&gaps)));
     }
     if arguments.robustness {
         let disturbed = workers.install(|| robustness::disturb(&mut worlds, &Disturbance::ALL));
+        let disturbed = disturbed.map_err(Failure::Faults)?;
         sections.0 += &robustness::text(&compared, &disturbed);
         sections
             .1
@@ -210,19 +212,20 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// Sets the warm-up of all worlds, and says by which rule.
-fn cut_at(worlds: &mut [World], cut: Cut, workers: &Workers) -> String {
+fn cut_at(worlds: &mut [World], cut: Cut, workers: &Workers) -> Result<String, Failure> {
     let (until, text) = match cut {
         Cut::At(until) => (until, "as given".to_owned()),
         Cut::Mser => {
             let runs = worlds.first().map_or(1, |world| world.replications);
             let found = workers.install(|| warm_up::of(worlds, runs));
+            let found = found.map_err(Failure::Faults)?;
             (found.until, warm_up::describe(&found, worlds))
         }
     };
     for world in worlds {
         world.warm_up = until;
     }
-    text
+    Ok(text)
 }
 
 /// Runs more replications until the goal or the cap is reached, and says which.
@@ -232,19 +235,19 @@ fn refine(
     goal: f64,
     cap: u32,
     workers: &Workers,
-) -> String {
+) -> Result<String, Failure> {
     if !worlds.iter().any(random) {
-        return "exact: nothing is drawn at random".into();
+        return Ok("exact: nothing is drawn at random".into());
     }
     loop {
         let have = compared.first().map_or(0, |(_, runs)| runs.count() as u32);
         let widest = precision::widest(compared);
         let Some(count) = precision::next(have, widest.as_ref(), goal, cap) else {
-            return precision::describe(have, widest.as_ref(), goal);
+            return Ok(precision::describe(have, widest.as_ref(), goal));
         };
         workers.expect(u64::from(count - have) * worlds.len() as u64);
         for (world, (_, runs)) in worlds.iter().zip(compared.iter_mut()) {
-            workers.extend(world, runs, count);
+            workers.extend(world, runs, count)?;
         }
     }
 }

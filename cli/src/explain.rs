@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use reports::explain::{Wanted, explain};
+use reports::explain::{ExplainError, Wanted, explain};
 
 use crate::failure::{Failure, print};
 use crate::options::{inputs, with_policy};
@@ -68,6 +68,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     }
     match explain(&world, arguments.replication, &arguments.request) {
         Ok(text) => print(&text),
+        Err(ExplainError::Stopped(faults)) => Err(Failure::Faults(faults)),
         Err(error) => Err(Failure::usage(
             error.to_string(),
             "requests.csv of `crossinfer run --out DIR` lists the requests",

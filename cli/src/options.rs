@@ -8,7 +8,7 @@ use std::{env, fs};
 use clap::{Args, ValueEnum};
 use reports::detail::Reproduce;
 use sim::cost::Noise;
-use sim::load::{Inputs, parse_policy};
+use sim::load::{Inputs, Source, parse_policy, script_path};
 use sim::spec::scenario::LengthPrediction;
 use sim::workload::seed_matters;
 use sim::world::World;
@@ -139,6 +139,14 @@ pub(crate) fn reproduce(inputs: &Inputs) -> Reproduce {
 
 /// The world with another policy, which the user gave to `option`.
 pub(crate) fn with_policy(inputs: &Inputs, option: &str, text: &str) -> Result<World, Failure> {
+    if let Some(path) = script_path(text) {
+        let source = Source {
+            name: path.to_owned(),
+            text: read(Path::new(path))?,
+        };
+        let inputs = inputs.with_script(source).map_err(Failure::Faults)?;
+        return inputs.with_policy_text(text).map_err(Failure::internal);
+    }
     let lanes = inputs.lanes();
     let policy = parse_policy(text, &lanes)
         .map_err(|message| Failure::usage(message, "`crossinfer run --help` lists the policies"))?;

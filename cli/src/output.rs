@@ -131,7 +131,7 @@ impl Folder {
         } else {
             None
         };
-        let run = first_replication(world, ROWS, &mut (&mut rows, (&mut drawn, &mut writer)));
+        let run = first_replication(world, ROWS, &mut (&mut rows, (&mut drawn, &mut writer)))?;
         rows.finish().map_err(failed(REQUESTS))?;
         if let Some(drawn) = drawn {
             drawn.finish().map_err(failed(TIMELINE))?;
@@ -175,7 +175,7 @@ impl Folder {
             let runs = worlds
                 .iter()
                 .map(|world| first_replication(world, rows, &mut ()));
-            detail.runs = runs.collect();
+            detail.runs = runs.collect::<Result<_, _>>()?;
             self.detail(COMPARE_DETAIL, &detail)?;
             self.plot(COMPARE_TTFT, &distributions(&detail.runs, false))?;
             self.plot(COMPARE_COMPLETION, &distributions(&detail.runs, true))?;
@@ -247,21 +247,26 @@ impl Folder {
 }
 
 /// A world's first replication in letters.
-pub(crate) fn sketch(world: &World) -> String {
+pub(crate) fn sketch(world: &World) -> Result<String, Failure> {
     let detail = Detail::of(world, Reproduce::default());
-    table::sketch(&detail, &first_replication(world, 0, &mut ()))
+    Ok(table::sketch(
+        &detail,
+        &first_replication(world, 0, &mut ())?,
+    ))
 }
 
 /// Simulates a world's first replication in detail, showing it to `sink` too.
-fn first_replication(world: &World, rows: usize, sink: &mut impl Sink) -> Run {
+fn first_replication(world: &World, rows: usize, sink: &mut impl Sink) -> Result<Run, Failure> {
     let pace = Pace::default();
     let mut recorder = Recorder::new(world, Some(&pace), rows);
     let mut simulation = Simulation::new(world);
-    simulation.run_watched(0, &pace, &mut (&mut recorder, sink));
-    Run {
-        choices: choices(world),
+    simulation
+        .run_watched(0, &pace, &mut (&mut recorder, sink))
+        .map_err(Failure::Faults)?;
+    Ok(Run {
+        choices: choices(world).map_err(Failure::Faults)?,
         ..recorder.finish(simulation.metrics())
-    }
+    })
 }
 
 /// Whether a file is a page that `crossinfer report` made of earlier results: it stays.

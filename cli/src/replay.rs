@@ -88,12 +88,13 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             format!("`{name}` holds inputs that no run gives: the scheduler cannot follow them"),
             "",
         )),
-        Ok(None) => print(&format!(
+        Ok(Err(faults)) => Err(Failure::Faults(faults)),
+        Ok(Ok(None)) => print(&format!(
             "identical: {} records of replication {}\n",
             records.len(),
             header.run
         )),
-        Ok(Some(difference)) => {
+        Ok(Ok(Some(difference))) => {
             print(&format!("different: {}\n", difference.tell(&header)))?;
             Err(Failure::No)
         }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
 use reports::interval::Replicated;
+use sim::diag::Faults;
+use sim::metrics::Summary;
 use sim::simulation::Simulation;
 use sim::world::World;
 
@@ -61,28 +63,37 @@ impl Workers {
     }
 
     /// All replications of a world.
-    pub(crate) fn replicate(&self, world: &World) -> Replicated {
+    pub(crate) fn replicate(&self, world: &World) -> Result<Replicated, Failure> {
         let mut runs = Replicated::default();
-        self.extend(world, &mut runs, world.replications);
-        runs
+        self.extend(world, &mut runs, world.replications)?;
+        Ok(runs)
     }
 
     /// Runs what is missing of `count` replications.
-    pub(crate) fn extend(&self, world: &World, runs: &mut Replicated, count: u32) {
+    pub(crate) fn extend(
+        &self,
+        world: &World,
+        runs: &mut Replicated,
+        count: u32,
+    ) -> Result<(), Failure> {
         let missing = runs.count() as u32..count;
-        runs.summaries.append(&mut self.pool.install(|| {
+        let found: Vec<Result<Summary, Faults>> = self.pool.install(|| {
             missing
                 .into_par_iter()
                 .map_init(
                     || Simulation::new(world),
                     |simulation, run| {
-                        simulation.run(run);
+                        simulation.run(run)?;
                         self.advance();
-                        simulation.summary()
+                        Ok(simulation.summary())
                     },
                 )
                 .collect()
-        }));
+        });
+        // The first that was stopped is told, whichever thread was faster.
+        let found = found.into_iter().collect::<Result<Vec<_>, _>>();
+        runs.summaries.extend(found.map_err(Failure::Faults)?);
+        Ok(())
     }
 
     /// Announces more replications.

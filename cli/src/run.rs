@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
 
     /// Dispatch policy, instead of the scenario's: `state_aware` (also with `:w`,
     /// `:w+p` or `:w+p+s`), `single:LANE`, `serial`, `naive`, `idle_first`,
-    /// `reuse_first`, `fixed`, `round_robin`, `shortest_job_first` or
-    /// `earliest_deadline_first`.
+    /// `reuse_first`, `fixed`, `round_robin`, `shortest_job_first`,
+    /// `earliest_deadline_first`, or `script:FILE` for one of your own.
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 
@@ -76,7 +76,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         .transpose()?;
 
     let workers = Workers::new(options.jobs, world.replications.into())?;
-    let runs = workers.replicate(&world);
+    let runs = workers.replicate(&world)?;
     drop(workers);
     let facts = Facts::of(&world, &options.file());
     let summary = json::summary(&facts, &runs);
@@ -93,7 +93,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             let mut text = table::run(&facts, &runs);
             if arguments.sketch {
                 text.push('\n');
-                text += &sketch(&world);
+                text += &sketch(&world)?;
             }
             print(&text)?;
         }

@@ -291,7 +291,8 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
     }
     for path in &arguments.scenarios {
         let world = inputs(path)?.world().map_err(Failure::Faults)?;
-        outcomes.push(oracles::little_on(&path.to_string_lossy(), &world));
+        let outcome = oracles::little_on(&path.to_string_lossy(), &world);
+        outcomes.push(outcome.map_err(Failure::Faults)?);
     }
     let document = Document {
         title: "Simulations and closed forms",
@@ -368,7 +369,7 @@ fn little_on_shipped(shelf: &Shelf) -> Result<Vec<oracles::Outcome>, Failure> {
         let world = inputs
             .and_then(|inputs| inputs.world())
             .map_err(Failure::Faults)?;
-        outcomes.push(oracles::little_on(&source.name, &world));
+        outcomes.push(oracles::little_on(&source.name, &world).map_err(Failure::Faults)?);
     }
     Ok(outcomes)
 }

@@ -10,7 +10,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{STREAMS, in_time, world, world_of};
+use common::{STREAMS, in_time, scripted, world, world_of};
 use hw::engine::{CancelToken, Done, Engine, EngineError, Notice, Order};
 use hw::mock::{Fault, Mocks, answer_tokens};
 use hw::rig::{Options, Outcome, Pace, Rig, StartError};
@@ -52,12 +52,12 @@ fn live(world: &World, mocks: Mocks, options: &Options) -> (Records, Outcome) {
     let mut rig = Rig::start(world, mocks.engines(), options).unwrap();
     let mut sink = (Recorder::default(), Check::new(world));
     let mut dispatcher = Dispatcher::new(world);
-    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink);
+    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink).unwrap();
     let outcome = rig.shutdown();
     let (recorder, check) = sink;
     assert_eq!(check.violations(), Vec::<String>::new());
     let difference = replay(&mut Dispatcher::new(world), &recorder.records);
-    assert_eq!(difference, None, "the trace replays");
+    assert_eq!(difference, Ok(None), "the trace replays");
     for answer in &outcome.answers {
         let done = &answer.completion;
         assert_eq!(
@@ -76,7 +76,8 @@ fn simulated(world: &World) -> Records {
         &mut Dispatcher::new(world),
         &mut Effects::new(),
         &mut recorder,
-    );
+    )
+    .unwrap();
     recorder.records
 }
 
@@ -164,6 +165,57 @@ fn the_rig_on_a_stepped_clock_equals_the_simulated_soc() {
         } = seen;
         let counts = [imports, reconstructions, evictions, joins, refusals];
         assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+    });
+}
+
+/// What a script decides does not depend on whether lanes are simulated or real.
+#[test]
+fn a_script_drives_the_rig_as_the_simulated_soc() {
+    let scripts = [
+        (
+            "state_aware.rhai",
+            include_str!("../../scenarios/policies/state_aware.rhai"),
+        ),
+        (
+            "in_turn.rhai",
+            "fn decide(r, cs, v) { this.n = (this.n ?? 0) + 1; place(cs[this.n % cs.len()]) }",
+        ),
+    ];
+    in_time(move || {
+        let mut seen = Seen::default();
+        for (name, text) in scripts {
+            let world = scripted(name, text);
+            equals_simulated(&world, name, &mut seen);
+            if name == "state_aware.rhai" {
+                // And what the built-in policy does.
+                assert_eq!(simulated(&world), simulated(&self::world("")));
+            }
+        }
+        assert!(seen.imports > 0);
+    });
+}
+
+/// An error in a script stops a live run as it does a simulated one, and every thread ends.
+#[test]
+fn an_error_in_a_script_stops_the_rig() {
+    in_time(|| {
+        let text = "fn score(r, c, v) { if r.index == 2 { throw \"enough\"; } c.wait_ns }";
+        let world = scripted("p.rhai", text);
+        let mut rig = Rig::start(&world, Mocks::new(&world).engines(), &stepped()).unwrap();
+        let mut recorder = Recorder::default();
+        let faults = drive(
+            &mut rig,
+            &mut Dispatcher::new(&world),
+            &mut Effects::new(),
+            &mut recorder,
+        )
+        .unwrap_err();
+        assert!(
+            faults.to_string().starts_with("p.rhai:1:39: enough"),
+            "{faults}"
+        );
+        assert_eq!(rig.shutdown().stuck, []);
+        assert!(!recorder.records.is_empty());
     });
 }
 
@@ -388,7 +440,8 @@ fn an_answer_without_room_is_not_taken_for_the_one_that_joins() {
             &mut dispatcher,
             &mut Effects::new(),
             &mut recorder,
-        );
+        )
+        .unwrap();
         let outcome = rig.shutdown();
         assert_eq!(outcome.failures, []);
         assert_eq!(recorder.records, simulated(&world));
@@ -535,7 +588,7 @@ fn an_engine_that_breaks_its_contract_is_out_of_service() {
         let mut rig = Rig::start(&world, engines, &stepped()).unwrap();
         let mut check = Check::new(&world);
         let mut dispatcher = Dispatcher::new(&world);
-        drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut check);
+        drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut check).unwrap();
         assert_eq!(check.violations(), Vec::<String>::new());
         let outcome = rig.shutdown();
         let error = outcome.failures[0].error.to_string();

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use reports::interval::Estimate;
 use reports::number;
 use serde_json::{Value, json};
+use sim::diag::Faults;
 use sim::world::World;
 
 use crate::bounds::{self, Bounded, Run};
@@ -34,9 +35,13 @@ pub struct Gaps {
 }
 
 /// The gaps of worlds that differ in their policy alone, on the threads of the current pool.
-pub fn of(worlds: &[World]) -> Gaps {
+///
+/// # Errors
+///
+/// What a policy stopped a run with.
+pub fn of(worlds: &[World]) -> Result<Gaps, Faults> {
     let policies = worlds.iter().map(|world| {
-        let runs = bounds::runs(world);
+        let runs = bounds::runs(world)?;
         let over = |get: &dyn Fn(&Run) -> Option<(f64, f64)>| {
             let (values, bounds): (Vec<f64>, Vec<f64>) = runs.iter().filter_map(get).unzip();
             Some((Estimate::of(&values)?, Estimate::of(&bounds)?))
@@ -56,26 +61,28 @@ pub fn of(worlds: &[World]) -> Gaps {
                 (count > 0.0).then(|| (sums.0 / count, sums.1 / count))
             }
         };
-        Gap {
+        Ok(Gap {
             policy: world.policy.to_string(),
             throughput_rps: over(&|run| Some((run.throughput_rps?, run.throughput_bound_rps?))),
             ttft_s: over(&mean(|request| (request.ttft_s, request.ttft_bound_s))),
             completion_s: over(&mean(|request| {
                 (request.completion_s, request.completion_bound_s)
             })),
-        }
+        })
     });
-    let policies = policies.collect();
-    let optima = [Objective::Completion, Objective::Ttft]
+    let policies = policies.collect::<Result<_, Faults>>()?;
+    let optima: Vec<_> = [Objective::Completion, Objective::Ttft]
         .into_par_iter()
-        .filter_map(|objective| {
+        .map(|objective| {
             let optimum = oracle::optimum(worlds, 0, objective, REPLAYS_MAX)?;
-            Some((objective, optimum))
-        });
-    Gaps {
+            Ok(optimum.map(|optimum| (objective, optimum)))
+        })
+        .collect();
+    let optima = optima.into_iter().filter_map(Result::transpose);
+    Ok(Gaps {
         policies,
-        optima: optima.collect(),
-    }
+        optima: optima.collect::<Result<_, Faults>>()?,
+    })
 }
 
 /// The gaps as lines.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sim::diag::Faults;
 use sim::dispatch::policy::{Decision, Policy, Request, View};
 use sim::dispatch::{Dispatcher, Effect, Input};
 use sim::drive::Sink;
@@ -56,22 +57,30 @@ pub struct Optimum {
 /// first world's policy refuses.
 ///
 /// `worlds` differ in their policy alone; their own schedules are where the search begins.
+///
+/// # Errors
+///
+/// What a policy stopped its run with.
 pub fn optimum(
     worlds: &[World],
     run: u32,
     objective: Objective,
     replays_max: u64,
-) -> Option<Optimum> {
+) -> Result<Option<Optimum>, Faults> {
     search(worlds, run, objective, replays_max, true)
 }
 
 /// As [`optimum`], but trying everything: its test oracle.
+///
+/// # Errors
+///
+/// As [`optimum`].
 pub fn exhaustive(
     worlds: &[World],
     run: u32,
     objective: Objective,
     replays_max: u64,
-) -> Option<Optimum> {
+) -> Result<Option<Optimum>, Faults> {
     search(worlds, run, objective, replays_max, false)
 }
 
@@ -81,18 +90,20 @@ fn search(
     objective: Objective,
     replays_max: u64,
     prune: bool,
-) -> Option<Optimum> {
-    let world = worlds.first()?;
-    let requests = arrivals(world, run);
+) -> Result<Option<Optimum>, Faults> {
+    let Some(world) = worlds.first() else {
+        return Ok(None);
+    };
+    let requests = arrivals(world, run)?;
     if requests.is_empty() || requests.len() > REQUESTS_MAX {
-        return None;
+        return Ok(None);
     }
     let mut best = u64::MAX;
     for world in worlds {
         let mut play = Play::new(world, &requests);
-        Simulation::new(world).run_into(run, &mut play);
+        Simulation::new(world).run_into(run, &mut play)?;
         if play.unknown > 0 {
-            return None;
+            return Ok(None);
         }
         best = best.min(play.value(objective));
     }
@@ -127,7 +138,7 @@ fn search(
             state.cut = false;
             state.play.reset();
         }
-        simulation.run_into(run, &mut Watcher(&state));
+        simulation.run_into(run, &mut Watcher(&state))?;
         let mut state = lock(&state);
         if !state.cut {
             state.best = state.best.min(state.play.value(objective));
@@ -145,12 +156,12 @@ fn search(
         }
     }
     let best = lock(&state).best;
-    (best < u64::MAX).then_some(Optimum {
+    Ok((best < u64::MAX).then_some(Optimum {
         value_s: best as f64 * 1e-9,
         requests: requests.len(),
         exact,
         replays,
-    })
+    }))
 }
 
 /// A request, with what no schedule beats, ns.
@@ -165,8 +176,9 @@ struct Known {
 }
 
 /// The requests of a run by stream and number.
-fn arrivals(world: &World, run: u32) -> BTreeMap<(u16, u32), Known> {
-    bounds::requests(world, run)
+fn arrivals(world: &World, run: u32) -> Result<BTreeMap<(u16, u32), Known>, Faults> {
+    let requests = bounds::requests(world, run)?;
+    Ok(requests
         .into_iter()
         .map(|(key, arrived, bounded)| {
             let ns = |secs: f64| (secs * 1e9) as u64;
@@ -178,7 +190,7 @@ fn arrivals(world: &World, run: u32) -> BTreeMap<(u16, u32), Known> {
             };
             (key, known)
         })
-        .collect()
+        .collect())
 }
 
 /// How a replay goes.

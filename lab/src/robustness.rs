@@ -12,12 +12,14 @@ use reports::metric::COMPLETION;
 use reports::number;
 use serde_json::{Value, json};
 use sim::cost::{Cost, CostTable, Time};
+use sim::diag::Faults;
 use sim::dispatch::{Effect, Input};
 use sim::drive::Sink;
 use sim::metrics::LoadVerdict;
 use sim::rng::mix;
 use sim::simulation::Simulation;
 use sim::spec::scenario::LengthPrediction;
+use sim::time::Duration;
 use sim::world::World;
 
 /// What is wrong with a policy's beliefs.
@@ -33,11 +35,13 @@ pub enum Disturbance {
     MeanLengths,
     /// Every length is known.
     ExactLengths,
+    /// Queues are seen as they were so many seconds ago.
+    Queues(f64),
 }
 
 impl Disturbance {
     /// What is tried, the mildest first of each kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Costs(1.25),
         Self::Costs(1.5),
         Self::Costs(2.0),
@@ -45,6 +49,8 @@ impl Disturbance {
         Self::Lengths(0.9),
         Self::Lengths(0.75),
         Self::MeanLengths,
+        Self::Queues(1.0),
+        Self::Queues(10.0),
     ];
 
     /// As the head of a column.
@@ -54,6 +60,7 @@ impl Disturbance {
             Self::Lengths(accuracy) => format!("len.{:.0}%", 100.0 * accuracy),
             Self::MeanLengths => "len.mean".into(),
             Self::ExactLengths => "len.exact".into(),
+            Self::Queues(secs) => format!("queue-{secs}s"),
         }
     }
 
@@ -64,6 +71,7 @@ impl Disturbance {
             Self::Lengths(accuracy) => format!("lengths {:.0} %", 100.0 * accuracy),
             Self::MeanLengths => "lengths mean".into(),
             Self::ExactLengths => "lengths exact".into(),
+            Self::Queues(secs) => format!("queues {secs} s old"),
         }
     }
 }
@@ -81,20 +89,29 @@ pub struct Disturbed {
 }
 
 /// Each world under each disturbance, on the threads of the current pool.
-pub fn disturb(worlds: &mut [World], disturbances: &[Disturbance]) -> Vec<Vec<Disturbed>> {
-    worlds
+///
+/// # Errors
+///
+/// What a policy stopped a run with.
+pub fn disturb(
+    worlds: &mut [World],
+    disturbances: &[Disturbance],
+) -> Result<Vec<Vec<Disturbed>>, Faults> {
+    let all: Vec<_> = worlds
         .par_iter_mut()
         .map(|world| disturbances.iter().map(|&by| one(world, by)).collect())
-        .collect()
+        .collect();
+    all.into_iter().collect()
 }
 
-fn one(world: &mut World, by: Disturbance) -> Disturbed {
+fn one(world: &mut World, by: Disturbance) -> Result<Disturbed, Faults> {
     let prediction = world.prediction;
     match by {
         Disturbance::Costs(_) => {}
+        Disturbance::Queues(secs) => world.queue_delay = Duration::from_secs_f64(secs),
         Disturbance::MeanLengths => world.prediction = LengthPrediction::Mean,
         Disturbance::ExactLengths => world.prediction = LengthPrediction::Exact,
-        Disturbance::Lengths(accuracy) => world.prediction = noisy(world, accuracy),
+        Disturbance::Lengths(accuracy) => world.prediction = noisy(world, accuracy)?,
     }
     let believed = world.believed_costs.take();
     let mut runs = Replicated::default();
@@ -107,16 +124,17 @@ fn one(world: &mut World, by: Disturbance) -> Disturbed {
         };
         let mut simulation = Simulation::new(world);
         ranks.open.clear();
-        simulation.run_into(run, &mut ranks);
+        simulation.run_into(run, &mut ranks)?;
         runs.summaries.push(simulation.summary());
     }
     world.believed_costs = believed;
     world.prediction = prediction;
-    Disturbed {
+    world.queue_delay = Duration(0);
+    Ok(Disturbed {
         by,
         runs,
         rank_accuracy: ranks.accuracy(),
-    }
+    })
 }
 
 /// The changes of mean completion times, paired, as lines; `*` where the change is shown by its interval.
@@ -143,7 +161,7 @@ pub fn text(undisturbed: &[(String, Replicated)], disturbed: &[Vec<Disturbed>]) 
     }
     out + "Change of the mean time to the last token where beliefs are wrong, to the row's own: costs of each\n\
            stage too high or low by that factor; lengths so well predicted that of two the longer is known\n\
-           that often. * its 95 % interval excludes 0.\n"
+           that often; queues as they were so many seconds ago. * its 95 % interval excludes 0.\n"
 }
 
 /// Change of the mean completion, %, and whether its interval excludes 0; `None` without a steady value.
@@ -229,23 +247,23 @@ fn scale(cost: &mut Cost, by: f64) {
 }
 
 /// The noise of predictions whose measured rank accuracy is nearest to the one asked for.
-fn noisy(world: &mut World, accuracy: f64) -> LengthPrediction {
+fn noisy(world: &mut World, accuracy: f64) -> Result<LengthPrediction, Faults> {
     let (mut low, mut high) = (0.001_f64, 50.0_f64);
     for _ in 0..14 {
         // More noise, less accuracy; half way on a logarithmic scale.
         let middle = (low * high).sqrt();
         world.prediction = LengthPrediction::Noisy { cv: middle };
         let mut ranks = Ranks::default();
-        Simulation::new(world).run_into(0, &mut ranks);
+        Simulation::new(world).run_into(0, &mut ranks)?;
         match ranks.accuracy() {
             Some(found) if found > accuracy => low = middle,
             Some(_) => high = middle,
             None => break,
         }
     }
-    LengthPrediction::Noisy {
+    Ok(LengthPrediction::Noisy {
         cv: (low * high).sqrt(),
-    }
+    })
 }
 
 /// Predicted and true lengths of answered requests.

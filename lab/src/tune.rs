@@ -3,6 +3,7 @@
 //! The search sees the scenario's seed only. What it found best there is the luckiest of many, so its figure is
 //! measured anew on another seed, beside the scenario's own values on the same arrivals and lengths.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 
 use cmaes::{CMAESOptions, DVector};
@@ -13,6 +14,7 @@ use reports::metric::{
     TTFT_P95,
 };
 use reports::number;
+use sim::diag::Faults;
 use sim::metrics::LoadVerdict;
 use sim::rng::mix;
 use sim::simulation::Simulation;
@@ -146,10 +148,18 @@ pub fn search(
     seed: u64,
     tried_one: &(dyn Fn() + Sync),
 ) -> Result<Found, String> {
+    let stopped = RefCell::new(None);
     let evaluate = |point: &[f64]| {
         tried_one();
         match study.world(axes, &values(axes, point)) {
-            Ok(world) => objective.cost(&replicate(&world)),
+            Ok(world) => match replicate(&world) {
+                Ok(runs) => objective.cost(&runs),
+                Err(faults) => {
+                    // The search has no way to stop early.
+                    stopped.borrow_mut().get_or_insert(faults.to_string());
+                    WORTHLESS * 30.0
+                }
+            },
             Err(_) => WORTHLESS * 30.0,
         }
     };
@@ -166,7 +176,7 @@ pub fn search(
             &mut tried,
         );
     } else {
-        let state = std::cell::RefCell::new((best.clone(), least, tried));
+        let state = RefCell::new((best.clone(), least, tried));
         let cost = |x: &DVector<f64>| {
             let point: Vec<f64> = x.iter().map(|x| mirrored(*x)).collect();
             let cost = evaluate(&point);
@@ -186,18 +196,22 @@ pub fn search(
         drop(search);
         (best, least, tried) = state.into_inner();
     }
+    if let Some(error) = stopped.take() {
+        return Err(error);
+    }
     let values = values(axes, &best);
     let tuned = study.world(axes, &values)?;
     if least >= WORTHLESS * 20.0 {
         return Err("no point that was tried has a value of the objective".into());
     }
     let own = study.world(&[], &[])?;
-    let searched = replicate(&tuned).estimate(objective.metric.get);
+    let replicate = |world: &World| replicate(world).map_err(|faults| faults.to_string());
+    let searched = replicate(&tuned)?.estimate(objective.metric.get);
     let [tuned, own] = [tuned, own].map(|mut world| {
         world.seed = held_out(world.seed);
         world
     });
-    let (tuned, own) = (replicate(&tuned), replicate(&own));
+    let (tuned, own) = (replicate(&tuned)?, replicate(&own)?);
     Ok(Found {
         values,
         searched,
@@ -302,18 +316,19 @@ fn line(
 }
 
 /// All replications of a world, side by side.
-fn replicate(world: &World) -> Replicated {
-    let summaries = (0..world.replications)
+fn replicate(world: &World) -> Result<Replicated, Faults> {
+    let summaries: Vec<_> = (0..world.replications)
         .into_par_iter()
         .map_init(
             || Simulation::new(world),
             |simulation, run| {
-                simulation.run(run);
-                simulation.summary()
+                simulation.run(run)?;
+                Ok(simulation.summary())
             },
         )
         .collect();
-    Replicated { summaries }
+    let summaries = summaries.into_iter().collect::<Result<_, Faults>>()?;
+    Ok(Replicated { summaries })
 }
 
 #[cfg(test)]

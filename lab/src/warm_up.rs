@@ -6,6 +6,7 @@
 //! arrival, averaged over replications (Welch's averaging), so that one long answer does not set the cut.
 
 use rayon::prelude::*;
+use sim::diag::Faults;
 use sim::dispatch::{Effect, Input};
 use sim::drive::Sink;
 use sim::simulation::Simulation;
@@ -59,12 +60,17 @@ pub struct WarmUp {
 }
 
 /// The warm-up of worlds that differ in their policy alone, from `runs` replications of each.
-pub fn of(worlds: &[World], runs: u32) -> WarmUp {
+///
+/// # Errors
+///
+/// What a policy stopped a run with.
+pub fn of(worlds: &[World], runs: u32) -> Result<WarmUp, Faults> {
     let own: Vec<_> = worlds.par_iter().map(|world| cut(world, runs)).collect();
-    WarmUp {
+    let own: Vec<_> = own.into_iter().collect::<Result<_, _>>()?;
+    Ok(WarmUp {
         until: own.iter().copied().flatten().max().unwrap_or_default(),
         own,
-    }
+    })
 }
 
 /// The rule and what it found, in words.
@@ -88,14 +94,14 @@ pub fn describe(found: &WarmUp, worlds: &[World]) -> String {
     )
 }
 
-fn cut(world: &World, runs: u32) -> Option<Instant> {
+fn cut(world: &World, runs: u32) -> Result<Option<Instant>, Faults> {
     let mut simulation = Simulation::new(world);
     let mut sums: Vec<(f64, u32)> = Vec::new();
     let mut arrivals: Vec<(u128, u32)> = Vec::new();
     let mut shortest = usize::MAX;
     for run in 0..runs {
         let mut series = Series::default();
-        simulation.run_into(run, &mut series);
+        simulation.run_into(run, &mut series)?;
         shortest = shortest.min(series.arrived.len());
         sums.resize(sums.len().max(series.arrived.len()), (0.0, 0));
         arrivals.resize(sums.len(), (0, 0));
@@ -115,13 +121,13 @@ fn cut(world: &World, runs: u32) -> Option<Instant> {
         .iter()
         .map(|&at| sums[at].0 / f64::from(sums[at].1))
         .collect();
-    match mser5(&series)? {
-        0 => Some(Instant::ZERO),
-        first => {
-            let (sum, count) = arrivals[*kept.get(first)?];
-            Some(Instant((sum / u128::from(count.max(1))) as u64))
-        }
-    }
+    let first = match mser5(&series) {
+        None => return Ok(None),
+        Some(0) => return Ok(Some(Instant::ZERO)),
+        Some(first) => first,
+    };
+    let arrived = kept.get(first).map(|&at| arrivals[at]);
+    Ok(arrived.map(|(sum, count)| Instant((sum / u128::from(count.max(1))) as u64)))
 }
 
 /// Requests in order of arrival, with the time to their last token.

@@ -5,8 +5,9 @@
 //! last one is placed is the cell's choice.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use sim::diag::Faults;
 use sim::dispatch::policy::build;
 use sim::dispatch::{Dispatcher, Effect, Effects, Input, Task};
 use sim::drive::Sink;
@@ -45,25 +46,31 @@ impl Sink for Typical {
 }
 
 /// What the world's policy picks for the first stream that has frames and queries; `None` without one.
-pub fn choices(world: &World) -> Option<Choices> {
+///
+/// # Errors
+///
+/// What the policy stops with.
+pub fn choices(world: &World) -> Result<Option<Choices>, Faults> {
     let mut typical = Typical::default();
-    Simulation::new(world).run_into(0, &mut typical);
-    let (&stream, &query) = typical
-        .queries
-        .iter()
-        .find(|(stream, _)| typical.frames.contains_key(stream))?;
-    let frame = *typical.frames.get(&stream)?;
+    Simulation::new(world).run_into(0, &mut typical)?;
+    let both = typical.queries.iter().find_map(|(&stream, &query)| {
+        let frame = *typical.frames.get(&stream)?;
+        Some((stream, query, frame))
+    });
+    let Some((stream, query, frame)) = both else {
+        return Ok(None);
+    };
     let mut columns: Vec<(u32, Vec<Option<u8>>)> = Vec::new();
     for frames in FRAMES {
         let mut column = Vec::new();
         let mut tokens = None;
         for backlog in BACKLOG {
             let mut script = Script::new(world, stream, backlog);
-            tokens = script.ingest(frame, frames);
+            tokens = script.ingest(frame, frames)?;
             if tokens.is_none() {
                 break;
             }
-            column.push(script.ask(query, backlog));
+            column.push(script.ask(query, backlog)?);
         }
         // A longer history that the context does not keep, or cannot hold, is no new column.
         match tokens {
@@ -74,14 +81,14 @@ pub fn choices(world: &World) -> Option<Choices> {
         }
     }
     let rows = 0..BACKLOG.len();
-    (!columns.is_empty()).then(|| Choices {
+    Ok((!columns.is_empty()).then(|| Choices {
         stream: stream.0,
         context: columns.iter().map(|(tokens, _)| *tokens).collect(),
         backlog: BACKLOG.to_vec(),
         lane: rows
             .map(|row| columns.iter().map(|(_, column)| column[row]).collect())
             .collect(),
-    })
+    }))
 }
 
 /// A scheduler whose lanes do what is wanted when it is wanted.
@@ -112,8 +119,11 @@ impl<'w> Script<'w> {
         }
     }
 
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input) -> Result<(), Faults> {
         self.dispatcher.handle(self.now, input, &mut self.effects);
+        if let Some(faults) = self.dispatcher.take_fault() {
+            return Err(faults);
+        }
         for effect in self.effects.drain() {
             match effect {
                 Effect::Start { lane, task } => self.running.push((lane, task)),
@@ -122,13 +132,14 @@ impl<'w> Script<'w> {
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// Ingests `count` frames; the tokens of the version that they make, `None` if one is refused or none
     /// is made.
-    fn ingest(&mut self, frame: Input, count: u32) -> Option<u32> {
+    fn ingest(&mut self, frame: Input, count: u32) -> Result<Option<u32>, Faults> {
         let Input::Frame { stream, tokens, .. } = frame else {
-            return None;
+            return Ok(None);
         };
         for index in 0..count {
             self.now += PAUSE;
@@ -137,7 +148,7 @@ impl<'w> Script<'w> {
                 stream,
                 index,
                 tokens,
-            });
+            })?;
             while let Some((lane, _)) = self.running.pop() {
                 self.now += Duration(1_000_000);
                 self.handle(Input::Finish {
@@ -145,15 +156,15 @@ impl<'w> Script<'w> {
                     tokens: 0,
                     bytes: 0,
                     nanojoules: 0,
-                });
+                })?;
             }
         }
         self.now += PAUSE;
-        self.published.filter(|_| !self.refused)
+        Ok(self.published.filter(|_| !self.refused))
     }
 
     /// Asks `before` queries and one more; the lane that it goes to, `None` if it waits.
-    fn ask(&mut self, query: Input, before: u32) -> Option<u8> {
+    fn ask(&mut self, query: Input, before: u32) -> Result<Option<u8>, Faults> {
         for number in 0..=before {
             let Input::Query {
                 stream,
@@ -163,7 +174,7 @@ impl<'w> Script<'w> {
                 ..
             } = query
             else {
-                return None;
+                return Ok(None);
             };
             self.handle(Input::Query {
                 ticket: 1_000_000 + number,
@@ -173,12 +184,14 @@ impl<'w> Script<'w> {
                 predicted,
                 max_output,
                 deadline: None,
-            });
+            })?;
         }
-        let log = self.log.lock().ok()?;
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         // Policies that wait for an idle lane need not ask for those behind the first.
-        let last = log.asked.last()?;
-        last.decision.lane().map(|lane| lane.0)
+        let last = log.asked.last();
+        Ok(last
+            .and_then(|last| last.decision.lane())
+            .map(|lane| lane.0))
     }
 }
 
@@ -216,7 +229,9 @@ mod tests {
         let text = toy::scenario(0.2).replace("frames = 4", "frames = 16");
         let mut world = toy::world(&text);
         world.policy = sim::load::parse_policy(policy, &["cpu", "npu"]).expect("it is a policy");
-        choices(&world).expect("a stream has frames and queries")
+        choices(&world)
+            .expect("no policy stops")
+            .expect("a stream has frames and queries")
     }
 
     #[test]

@@ -377,7 +377,7 @@ mod tests {
         let world = toy::world(&toy::scenario(0.2));
         let mut simulation = Simulation::new(&world);
         let summaries = (0..replications).map(|run| {
-            simulation.run(run);
+            simulation.run(run).expect("no policy stops");
             simulation.summary()
         });
         let runs = Replicated {
@@ -432,7 +432,7 @@ mod tests {
     fn runs(world: &sim::world::World, replications: u32) -> Replicated {
         let mut simulation = Simulation::new(world);
         let summaries = (0..replications).map(|run| {
-            simulation.run(run);
+            simulation.run(run).expect("no policy stops");
             simulation.summary()
         });
         Replicated {

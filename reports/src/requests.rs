@@ -178,7 +178,9 @@ mod tests {
         let mut text = Vec::new();
         let mut requests = Requests::new(&world, &mut text).expect("memory can be written");
         let mut simulation = Simulation::new(&world);
-        simulation.run_into(0, &mut requests);
+        simulation
+            .run_into(0, &mut requests)
+            .expect("no policy stops");
         requests.finish().expect("memory can be written");
         let text = String::from_utf8(text).expect("CSV is text");
         (text, simulation.summary())

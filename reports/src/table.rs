@@ -26,7 +26,7 @@ mod tests {
     fn runs(world: &World, replications: u32) -> Replicated {
         let mut simulation = Simulation::new(world);
         let summaries = (0..replications).map(|run| {
-            simulation.run(run);
+            simulation.run(run).expect("no policy stops");
             simulation.summary()
         });
         Replicated {

@@ -138,7 +138,9 @@ pub(crate) fn detail(text: &str, rows: usize) -> (Detail, Summary) {
     let pace = Pace::default();
     let mut recorder = Recorder::new(&world, Some(&pace), rows);
     let mut simulation = Simulation::new(&world);
-    simulation.run_watched(0, &pace, &mut recorder);
+    simulation
+        .run_watched(0, &pace, &mut recorder)
+        .expect("no policy stops");
     detail.runs.push(recorder.finish(simulation.metrics()));
     (detail, simulation.summary())
 }

@@ -1,5 +1,6 @@
 //! The one loop that serves every executor: simulated, live, replayed, scripted.
 
+use crate::diag::Faults;
 use crate::dispatch::{Dispatcher, Effect, Effects, Input};
 use crate::time::Instant;
 
@@ -66,12 +67,17 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
 }
 
 /// Runs until nothing more happens, then closes. Returns the time of the last event.
+///
+/// # Errors
+///
+/// What the policy stopped the run with (see [`View::stop`](crate::dispatch::policy::View::stop)): an error in a
+/// script. Built-in policies never do.
 pub fn drive<E: Executor, S: Sink>(
     executor: &mut E,
     dispatcher: &mut Dispatcher<'_>,
     effects: &mut Effects,
     sink: &mut S,
-) -> Instant {
+) -> Result<Instant, Faults> {
     let mut last = Instant::ZERO;
     loop {
         let next = executor.next();
@@ -83,13 +89,17 @@ pub fn drive<E: Executor, S: Sink>(
         last = now;
         sink.input(now, input);
         dispatcher.handle(now, *input, effects);
+        if let Some(faults) = dispatcher.take_fault() {
+            effects.clear();
+            return Err(faults);
+        }
         for effect in effects.as_slice() {
             sink.effect(now, effect);
             executor.apply(now, effect);
         }
         effects.clear();
         if *input == Input::Close {
-            return last;
+            return Ok(last);
         }
     }
 }

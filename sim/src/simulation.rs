@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use crate::diag::Faults;
 use crate::dispatch::{Dispatcher, Effect, Effects, Input};
 use crate::drive::{Executor, Sink, drive};
 use crate::metrics::{Metrics, Summary};
@@ -81,24 +82,33 @@ impl<'w> Simulation<'w> {
     }
 
     /// Simulates replication `run` and folds its metrics.
-    pub fn run(&mut self, run: u32) -> &Metrics<'w> {
+    ///
+    /// # Errors
+    ///
+    /// As [`drive`], here and below: what a policy of the user's own stopped the run with.
+    pub fn run(&mut self, run: u32) -> Result<&Metrics<'w>, Faults> {
         self.run_into(run, &mut ())
     }
 
     /// As [`Self::run`], showing every input and effect to `sink` too.
-    pub fn run_into<S: Sink>(&mut self, run: u32, sink: &mut S) -> &Metrics<'w> {
+    pub fn run_into<S: Sink>(&mut self, run: u32, sink: &mut S) -> Result<&Metrics<'w>, Faults> {
         self.prepare(run);
         drive(
             &mut self.soc,
             &mut self.dispatcher,
             &mut self.effects,
             &mut (&mut self.metrics, sink),
-        );
-        &self.metrics
+        )?;
+        Ok(&self.metrics)
     }
 
     /// As [`Self::run_into`], with each lane's progress in `pace` whenever `sink` sees an input.
-    pub fn run_watched<S: Sink>(&mut self, run: u32, pace: &Pace, sink: &mut S) -> &Metrics<'w> {
+    pub fn run_watched<S: Sink>(
+        &mut self,
+        run: u32,
+        pace: &Pace,
+        sink: &mut S,
+    ) -> Result<&Metrics<'w>, Faults> {
         self.prepare(run);
         drive(
             &mut Watched {
@@ -109,8 +119,8 @@ impl<'w> Simulation<'w> {
             &mut self.dispatcher,
             &mut self.effects,
             &mut (&mut self.metrics, sink),
-        );
-        &self.metrics
+        )?;
+        Ok(&self.metrics)
     }
 
     fn prepare(&mut self, run: u32) {

@@ -12,6 +12,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+use crate::diag::Faults;
 use crate::dispatch::{Dispatcher, Effect, Effects, Input};
 use crate::drive::Sink;
 use crate::spec::scenario::Policy;
@@ -331,42 +332,49 @@ impl Header {
 }
 
 /// Feeds a trace's inputs to a fresh scheduler and compares every effect. `None`: they are identical.
+///
+/// # Errors
+///
+/// As [`drive`](crate::drive::drive).
 pub fn replay(
     dispatcher: &mut Dispatcher<'_>,
     records: &[(Instant, Record)],
-) -> Option<Difference> {
+) -> Result<Option<Difference>, Faults> {
     let mut effects = Effects::new();
     let mut index = 0;
     while index < records.len() {
         let (at, record) = records[index];
         let Record::Input(input) = record else {
             let Record::Effect(effect) = record else {
-                return None;
+                return Ok(None);
             };
-            return Some(Difference {
+            return Ok(Some(Difference {
                 record: index,
                 at,
                 recorded: Some(effect),
                 replayed: None,
-            });
+            }));
         };
         index += 1;
         dispatcher.handle(at, input, &mut effects);
+        if let Some(faults) = dispatcher.take_fault() {
+            return Err(faults);
+        }
         for effect in effects.drain() {
             let recorded = match records.get(index) {
                 Some(&(_, Record::Effect(effect))) => Some(effect),
                 _ => None,
             };
             if recorded != Some(effect) {
-                return Some(Difference {
+                return Ok(Some(Difference {
                     record: index,
                     at,
                     recorded,
                     replayed: Some(effect),
-                });
+                }));
             }
             index += 1;
         }
     }
-    None
+    Ok(None)
 }

@@ -1,7 +1,10 @@
 //! A checked scenario: frozen tables indexed by small ids, which the loop reads and never changes.
 
+use std::sync::Arc;
+
 use crate::contention::ContentionModel;
 use crate::cost::CostTable;
+use crate::dispatch::policy::script::Program;
 use crate::spec::model::StageKind;
 use crate::spec::quantity::OriginKind;
 use crate::spec::scenario::{Binding, Keep, LengthPrediction, Modes, Policy};
@@ -97,6 +100,10 @@ pub struct World {
     pub binding: Binding,
     /// The policy.
     pub policy: Policy,
+    /// Its program, where it is a script.
+    pub script: Option<Arc<Program>>,
+    /// How long ago the queues were as the estimator sees them; zero: as they are.
+    pub queue_delay: Duration,
     /// How answer lengths are predicted.
     pub prediction: LengthPrediction,
     /// Lane that each stage is fixed to, by [`StageId`].

@@ -116,12 +116,14 @@ fn every_scenario_plays_by_the_rules() {
         let world = inputs.world().unwrap();
         let published = path.parent().unwrap().ends_with("published");
         assert!(!published || world.replications == 1, "{name} varies");
-        let little = oracles::little_on(&name, &world);
+        let little = oracles::little_on(&name, &world).expect("no policy stops");
         assert!(little.inside, "{little:?}");
         let mut simulation = Simulation::new(&world);
         for run in 0..world.replications {
             let mut check = Check::new(&world);
-            simulation.run_into(run, &mut check);
+            simulation
+                .run_into(run, &mut check)
+                .expect("no policy stops");
             assert_eq!(check.violations(), [""; 0], "{name}, run {run}");
             let summary = simulation.summary();
             let refused: u64 = summary.refused.iter().map(|(_, count)| count).sum();

@@ -110,7 +110,8 @@ impl Plays {
         let mut metrics = Metrics::new(world);
         let mut dispatcher = Dispatcher::new(world);
         // The peak is the scheduler's; the rest is in the trace.
-        if let Some(difference) = replay(&mut dispatcher, &records) {
+        let replayed = replay(&mut dispatcher, &records).map_err(Failure::Faults)?;
+        if let Some(difference) = replayed {
             return Err(Failure::internal(format!(
                 "the live trace does not replay: {}",
                 difference.tell(&Header::of(world, play.run))
@@ -184,8 +185,9 @@ fn run(world: &World, live: &Live, run: u32) -> Result<(Records, Outcome), Failu
     let mut rig = Rig::start(world, live.engines(), &options).map_err(|error| start(&error))?;
     let mut sink = (Recorder::default(), Check::new(world));
     let mut dispatcher = Dispatcher::new(world);
-    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink);
+    let driven = drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink);
     let outcome = rig.shutdown();
+    driven.map_err(Failure::Faults)?;
     for failure in &outcome.failures {
         let lane = &world.lanes[failure.lane.0 as usize].name;
         say(&format!("warning: lane {lane} failed: {}", failure.error));

@@ -49,7 +49,8 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
                     policy: world.policy.to_string(),
                     run,
                     live,
-                    simulated: predict(world, run, Some(&mut simulated_stages)),
+                    simulated: predict(world, run, Some(&mut simulated_stages))
+                        .map_err(Failure::Faults)?,
                 });
             }
         }
@@ -66,7 +67,7 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
     for policy in &policies {
         let world = world(&inputs, policy)?;
         let name = world.policy.to_string();
-        let steps = steps(world, &runs, &stages.0, &stages.1, late);
+        let steps = steps(world, &runs, &stages.0, &stages.1, late).map_err(Failure::Faults)?;
         let rows = comparison.rows.iter_mut();
         for row in rows.filter(|row| row.policy == name) {
             row.causes = steps.causes(row);

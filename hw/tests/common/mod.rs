@@ -164,6 +164,8 @@ output_tokens = { uniform = { low = 1, high = 12 } }
 struct Toy {
     soc: String,
     costs: String,
+    /// Name and text of the script, where there is one.
+    script: Option<(String, String)>,
 }
 
 impl Library for Toy {
@@ -187,7 +189,10 @@ impl Library for Toy {
 
 impl Files for Toy {
     fn read(&self, path: &str) -> Result<String, String> {
-        Err(format!("there is no {path}"))
+        let script = self.script.as_ref().filter(|(name, _)| name == path);
+        script
+            .map(|(_, text)| text.clone())
+            .ok_or_else(|| format!("there is no {path}"))
     }
 }
 
@@ -219,14 +224,29 @@ pub(crate) fn world_with(settings: &str, soc: &str, costs: &str) -> World {
     load(settings, STREAMS, soc, costs)
 }
 
+/// The world of [`STREAMS`] on the toy SoC under a script.
+pub(crate) fn scripted(name: &str, text: &str) -> World {
+    let toy = Toy {
+        soc: SOC.to_owned(),
+        costs: COSTS.to_owned(),
+        script: Some((name.to_owned(), text.to_owned())),
+    };
+    load_toy(&toy, &format!("policy.script = \"{name}\""), STREAMS)
+}
+
 fn load(settings: &str, streams: &str, soc: &str, costs: &str) -> World {
-    let head = "title = \"toy\"\nsoc = \"toy\"\nmodel = \"vlm\"\n";
-    let text = format!("{head}{settings}\n{streams}");
     let toy = Toy {
         soc: soc.to_owned(),
         costs: costs.to_owned(),
+        script: None,
     };
-    load_scenario("toy.toml", &text, &toy, &toy).unwrap_or_else(|faults| panic!("{faults}"))
+    load_toy(&toy, settings, streams)
+}
+
+fn load_toy(toy: &Toy, settings: &str, streams: &str) -> World {
+    let head = "title = \"toy\"\nsoc = \"toy\"\nmodel = \"vlm\"\n";
+    let text = format!("{head}{settings}\n{streams}");
+    load_scenario("toy.toml", &text, toy, toy).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 /// Runs a test's body, and fails if it has not ended within a minute.

@@ -44,12 +44,12 @@ pub(crate) fn run_checked(
     let mut rig = Rig::start(world, engines, options).unwrap();
     let mut sink = (Recorder::default(), Check::new(world));
     let mut dispatcher = Dispatcher::new(world);
-    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink);
+    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink).unwrap();
     let outcome = rig.shutdown();
     let (recorder, check) = sink;
     assert_eq!(check.violations(), Vec::<String>::new());
     let difference = replay(&mut Dispatcher::new(world), &recorder.records);
-    assert_eq!(difference, None, "a fresh scheduler does the same");
+    assert_eq!(difference, Ok(None), "a fresh scheduler does the same");
     (recorder.records, outcome)
 }
 

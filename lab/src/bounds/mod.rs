@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use sim::contention::Load;
+use sim::diag::Faults;
 use sim::dispatch::{Completion, Dispatcher, Effect, Effects, Input, Task};
 use sim::drive::{Executor, drive};
 use sim::soc::Soc;
@@ -52,7 +53,7 @@ pub struct Run {
     pub work_s: f64,
 }
 
-fn watched(world: &World, run: u32) -> Book<'_> {
+fn watched(world: &World, run: u32) -> Result<Book<'_>, Faults> {
     let book = Book {
         world,
         arrived: BTreeMap::new(),
@@ -70,30 +71,43 @@ fn watched(world: &World, run: u32) -> Book<'_> {
         book,
     };
     let mut dispatcher = Dispatcher::new(world);
-    drive(&mut executor, &mut dispatcher, &mut Effects::new(), &mut ());
-    executor.book
+    drive(&mut executor, &mut dispatcher, &mut Effects::new(), &mut ())?;
+    Ok(executor.book)
 }
 
 /// Plays replication `run` and bounds it.
-pub fn run(world: &World, run: u32) -> Run {
-    watched(world, run).close()
+///
+/// # Errors
+///
+/// What the policy stopped the run with.
+pub fn run(world: &World, run: u32) -> Result<Run, Faults> {
+    Ok(watched(world, run)?.close())
 }
 
-/// Stream and number, arrival and bounds of every request that was answered.
-pub(crate) fn requests(world: &World, run: u32) -> Vec<((u16, u32), Instant, Bounded)> {
-    let book = watched(world, run);
+/// Stream and number, arrival and bounds of a request.
+pub(crate) type Named = ((u16, u32), Instant, Bounded);
+
+/// Every request that was answered.
+pub(crate) fn requests(world: &World, run: u32) -> Result<Vec<Named>, Faults> {
+    let book = watched(world, run)?;
     let keys = book.keys.into_iter();
-    keys.zip(book.requests)
+    Ok(keys
+        .zip(book.requests)
         .map(|((stream, index, arrived), bounded)| ((stream, index), arrived, bounded))
-        .collect()
+        .collect())
 }
 
 /// Every replication of a world, on the threads of the current pool.
-pub fn runs(world: &World) -> Vec<Run> {
-    (0..world.replications)
+///
+/// # Errors
+///
+/// What the policy stopped the first run with that it did stop.
+pub fn runs(world: &World) -> Result<Vec<Run>, Faults> {
+    let runs: Vec<_> = (0..world.replications)
         .into_par_iter()
         .map(|index| run(world, index))
-        .collect()
+        .collect();
+    runs.into_iter().collect()
 }
 
 /// A stage of a request or frame: its time alone on every lane, ns (infinite where a lane cannot), and the load

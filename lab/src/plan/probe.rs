@@ -1,6 +1,7 @@
 //! One load simulated and held against the targets.
 
 use rayon::prelude::*;
+use sim::diag::Faults;
 use sim::metrics::{LoadVerdict, Summary};
 use sim::simulation::Simulation;
 use sim::world::World;
@@ -70,16 +71,22 @@ impl Probe {
 
     /// Simulates `replications` runs of a world.
     pub fn run(world: &World, load: f64, replications: u32, targets: &[Target]) -> Self {
-        let summaries: Vec<Summary> = (0..replications)
+        let summaries: Vec<Result<Summary, Faults>> = (0..replications)
             .into_par_iter()
             .map_init(
                 || Simulation::new(world),
                 |simulation, run| {
-                    simulation.run(run);
-                    simulation.summary()
+                    simulation.run(run)?;
+                    Ok(simulation.summary())
                 },
             )
             .collect();
+        let summaries = summaries.into_iter().collect::<Result<_, _>>();
+        let summaries = match summaries {
+            Ok(summaries) => summaries,
+            // A script that fails under this load.
+            Err(faults) => return Self::refused(load, faults.to_string()),
+        };
         let runs = Replicated { summaries };
         let held: Vec<Held> = targets.iter().map(|target| hold(target, &runs)).collect();
         let worst = held

@@ -107,7 +107,7 @@ impl Key {
         self.kind == KeyKind::File(Kind::Scenario)
             && (["soc", "model", "costs", "beliefs"].contains(&first)
                 || self.steps.iter().any(trace)
-                || matches!(self.steps.last(), Some(Step::Name(name)) if ["arrivals", "clock", "frames", "queries", "streams"].contains(&name.as_str())))
+                || matches!(self.steps.last(), Some(Step::Name(name)) if ["arrivals", "clock", "frames", "queries", "script", "streams"].contains(&name.as_str())))
     }
 
     /// Sets it in a document.

@@ -1,9 +1,10 @@
 //! A cell's world: the scenario with other values.
 
 use std::fmt;
+use std::path::Path;
 
 use reports::interval::Replicated;
-use sim::diag::Faults;
+use sim::diag::{Faults, line_column};
 use sim::load::{Files, Inputs, Kind, Library};
 use sim::simulation::Simulation;
 use sim::world::World;
@@ -134,7 +135,7 @@ impl<'a> Study<'a> {
         let values = plan.values(cell);
         let found = self
             .world(plan.axes(), &values)
-            .map(|world| replicate(&world));
+            .and_then(|world| replicate(&world).map_err(|faults| line(&faults)));
         std::iter::once(cell.to_string())
             .chain(values.iter().map(Value::to_string))
             .chain(row::measured(&found))
@@ -149,15 +150,15 @@ impl<'a> Study<'a> {
 }
 
 /// All replications of a world, one after another.
-pub(super) fn replicate(world: &World) -> Replicated {
+pub(super) fn replicate(world: &World) -> Result<Replicated, Faults> {
     let mut simulation = Simulation::new(world);
     let summaries = (0..world.replications).map(|run| {
-        simulation.run(run);
-        simulation.summary()
+        simulation.run(run)?;
+        Ok(simulation.summary())
     });
-    Replicated {
-        summaries: summaries.collect(),
-    }
+    Ok(Replicated {
+        summaries: summaries.collect::<Result<_, Faults>>()?,
+    })
 }
 
 fn set(document: &mut DocumentMut, changes: &[(&Key, &Value)]) -> Result<(), String> {
@@ -175,5 +176,13 @@ fn line(faults: &Faults) -> String {
         1 => String::new(),
         count => format!(" (and {} more)", count - 1),
     };
-    format!("{}: {}{more}", first.message, first.label)
+    // Places in files whose keys were set mean nothing; those in a script do.
+    let toml = Path::new(&first.file).extension();
+    let place = if toml.is_none_or(|ending| ending != "toml") {
+        let (line, column) = line_column(faults.source(&first.file), first.span.start);
+        format!("{}:{line}:{column}: ", first.file)
+    } else {
+        String::new()
+    };
+    format!("{place}{}: {}{more}", first.message, first.label)
 }

@@ -21,7 +21,7 @@ proptest! {
             return Err(TestCaseError::reject("does not load"));
         };
         let world = inputs.world().map_err(|faults| TestCaseError::fail(faults.to_string()))?;
-        let run = bounds::run(&world, 0);
+        let run = bounds::run(&world, 0).expect("runs");
         for request in &run.requests {
             prop_assert!(request.ttft_s >= request.ttft_bound_s - ROUNDING_S, "{request:?}");
             prop_assert!(request.completion_s >= request.completion_bound_s - ROUNDING_S, "{request:?}");
@@ -83,7 +83,7 @@ fn the_throughput_bound_is_met_where_nothing_is_in_the_way() {
     // 20 decodes of 1 s on two lanes: 10 s without contention; with all of the memory's bandwidth taken by
     // each, 20 s whichever way.
     for (port, secs) in [(0.4, 10.0), (1.0, 20.0)] {
-        let run = bounds::run(&two(port, "idle_first"), 0);
+        let run = bounds::run(&two(port, "idle_first"), 0).expect("runs");
         assert!((run.work_s - secs).abs() < 0.01, "{port}: {} s", run.work_s);
         let rate = run.throughput_rps.expect("answers came");
         let bound = run.throughput_bound_rps.expect("has a bound");
@@ -96,7 +96,7 @@ fn the_throughput_bound_is_met_where_nothing_is_in_the_way() {
 
 #[test]
 fn a_lone_request_meets_its_latency_bound() {
-    let run = bounds::run(&two(0.4, "serial"), 0);
+    let run = bounds::run(&two(0.4, "serial"), 0).expect("runs");
     let first = run.requests[0];
     assert!(
         (first.completion_s - first.completion_bound_s).abs() < 1e-6,

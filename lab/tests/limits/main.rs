@@ -5,6 +5,7 @@ mod oracle;
 #[path = "../../../validation/tests/laws/scenario.rs"]
 #[expect(dead_code, reason = "shared with the tests of the simulator's laws")]
 mod scenario;
+mod tables;
 #[path = "../../../validation/tests/laws/text.rs"]
 mod text;
 mod tune;

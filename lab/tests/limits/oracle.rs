@@ -11,7 +11,7 @@ use crate::scenario::{POLICIES, scenario};
 /// The objective of a policy's own schedule, s; `None` where it does not answer all.
 fn of_policy(world: &World, objective: Objective) -> Option<f64> {
     let mut simulation = Simulation::new(world);
-    simulation.run(0);
+    simulation.run(0).expect("runs");
     let summary = simulation.summary();
     let all = summary.completed == summary.arrived;
     let sum = |latency: sim::metrics::Latency| Some(latency.mean? * latency.count as f64);
@@ -46,8 +46,8 @@ proptest! {
         let objective = if ttft { Objective::Ttft } else { Objective::Completion };
         let own = inputs.world().map_err(|faults| TestCaseError::fail(faults.to_string()))?;
         let alone = [own];
-        let pruned = oracle::optimum(&alone, 0, objective, 2_000);
-        let all = oracle::exhaustive(&alone, 0, objective, 2_000);
+        let pruned = oracle::optimum(&alone, 0, objective, 2_000).expect("runs");
+        let all = oracle::exhaustive(&alone, 0, objective, 2_000).expect("runs");
         if let (Some(pruned), Some(all)) = (&pruned, &all)
             && all.exact
         {
@@ -95,7 +95,9 @@ fn five_requests_on_three_lanes_are_exact() {
         .iter()
         .map(|policy| inputs.with_policy_text(policy).expect("can serve it"))
         .collect();
-    let best = oracle::optimum(&worlds, 0, Objective::Completion, 100_000).expect("is found");
+    let best = oracle::optimum(&worlds, 0, Objective::Completion, 100_000)
+        .expect("runs")
+        .expect("is found");
     assert!(best.exact && best.requests == 5, "{best:?}");
     let policies: Vec<f64> = worlds
         .iter()
@@ -111,6 +113,7 @@ fn five_requests_on_three_lanes_are_exact() {
         "{best:?} {policies:?}"
     );
     let bound: f64 = lab::bounds::run(&worlds[0], 0)
+        .expect("runs")
         .requests
         .iter()
         .map(|request| request.completion_bound_s)

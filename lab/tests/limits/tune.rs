@@ -92,17 +92,18 @@ fn beliefs_are_as_wrong_as_asked_and_put_back() {
     let (inputs, _) = inputs();
     let mut worlds = [inputs.world().expect("is right")];
     let before = format!("{:?} {:?}", worlds[0].prediction, worlds[0].believed_costs);
-    let disturbed = disturb(&mut worlds, &Disturbance::ALL);
+    let disturbed = disturb(&mut worlds, &Disturbance::ALL).expect("runs");
     assert_eq!(
         format!("{:?} {:?}", worlds[0].prediction, worlds[0].believed_costs),
         before
     );
+    assert_eq!(worlds[0].queue_delay, sim::time::Duration(0));
     for one in &disturbed[0] {
         let accuracy = one.rank_accuracy.expect("lengths differ");
         let wanted = match one.by {
             Disturbance::ExactLengths => 1.0,
             Disturbance::Lengths(accuracy) => accuracy,
-            Disturbance::Costs(_) | Disturbance::MeanLengths => 0.5,
+            Disturbance::Costs(_) | Disturbance::Queues(_) | Disturbance::MeanLengths => 0.5,
         };
         assert!((accuracy - wanted).abs() < 0.05, "{:?}: {accuracy}", one.by);
     }

@@ -18,7 +18,7 @@ fn verdict(utilisation: f64, horizon_s: f64) -> LoadVerdict {
     let world = world.expect("the scenario is right");
     let mut simulation = Simulation::new(&world);
     let summaries = (0..10).map(|run| {
-        simulation.run(run);
+        simulation.run(run).expect("runs");
         simulation.summary()
     });
     Replicated {

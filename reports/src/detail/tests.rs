@@ -155,6 +155,6 @@ fn watching_a_run_changes_nothing() {
     let text = toy::scenario(0.5);
     let world = toy::world(&text);
     let mut simulation = sim::simulation::Simulation::new(&world);
-    simulation.run(0);
+    simulation.run(0).expect("no policy stops");
     assert_eq!(toy::detail(&text, 10).1, simulation.summary());
 }

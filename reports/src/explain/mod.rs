@@ -10,6 +10,7 @@ mod watch;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use sim::diag::Faults;
 use sim::dispatch::policy::build;
 use sim::dispatch::{Dispatcher, Input};
 use sim::drive::Sink;
@@ -45,12 +46,14 @@ impl std::str::FromStr for Wanted {
 }
 
 /// Why there is nothing to tell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum ExplainError {
     /// No stream has that name.
     NoStream(String),
     /// Fewer requests arrive: the wanted one, and how many there are.
     NoRequest(Wanted, u64),
+    /// The policy stopped the run.
+    Stopped(Faults),
 }
 
 impl fmt::Display for ExplainError {
@@ -63,6 +66,7 @@ impl fmt::Display for ExplainError {
                     "there is no request {number}: {count} arrive, counted from 0"
                 )
             }
+            Self::Stopped(faults) => faults.fmt(f),
             Self::NoRequest(Wanted::Of(stream, index), count) => write!(
                 f,
                 "there is no request {index} of `{stream}`: {count} arrive, counted from 0"
@@ -121,7 +125,9 @@ pub fn explain(world: &World, run: u32, wanted: &Wanted) -> Result<String, Expla
         };
         finder.stream = Some(StreamId(stream as u16));
     }
-    Simulation::new(world).run_into(run, &mut finder);
+    Simulation::new(world)
+        .run_into(run, &mut finder)
+        .map_err(ExplainError::Stopped)?;
     let Some((stream, index, number)) = finder.found else {
         return Err(ExplainError::NoRequest(wanted.clone(), finder.seen));
     };
@@ -130,7 +136,9 @@ pub fn explain(world: &World, run: u32, wanted: &Wanted) -> Result<String, Expla
     let dispatcher = Dispatcher::with_policy(world, Box::new(policy));
     let pace = Pace::default();
     let mut watcher = Watcher::new(world, &pace, stream, index);
-    Simulation::with_dispatcher(world, dispatcher).run_watched(run, &pace, &mut watcher);
+    Simulation::with_dispatcher(world, dispatcher)
+        .run_watched(run, &pace, &mut watcher)
+        .map_err(ExplainError::Stopped)?;
     let asked = log.lock().map(|log| log.asked.clone()).unwrap_or_default();
     Ok(tell::story(world, run, number, &watcher.seen, &asked))
 }

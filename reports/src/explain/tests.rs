@@ -26,12 +26,16 @@ fn watching_changes_nothing() {
     ] {
         world.policy = sim::load::parse_policy(name, &lanes).expect("it is a policy");
         let mut plain = Recorder::default();
-        Simulation::new(&world).run_into(0, &mut plain);
+        Simulation::new(&world)
+            .run_into(0, &mut plain)
+            .expect("no policy stops");
         let log = Arc::new(Mutex::new(Log::of(StreamId(0), 3)));
         let policy = Watching::new(build(&world), Arc::clone(&log));
         let mut watched = Recorder::default();
         let dispatcher = Dispatcher::with_policy(&world, Box::new(policy));
-        Simulation::with_dispatcher(&world, dispatcher).run_into(0, &mut watched);
+        Simulation::with_dispatcher(&world, dispatcher)
+            .run_into(0, &mut watched)
+            .expect("no policy stops");
         assert!(plain == watched, "{name}");
         let log = log.lock().expect("nobody panicked");
         assert!(!log.asked.is_empty(), "{name}");
@@ -46,7 +50,9 @@ fn the_chosen_lane_has_the_smallest_score() {
         let log = Arc::new(Mutex::new(Log::of(StreamId(1), index)));
         let policy = Watching::new(build(&world), Arc::clone(&log));
         let dispatcher = Dispatcher::with_policy(&world, Box::new(policy));
-        Simulation::with_dispatcher(&world, dispatcher).run(0);
+        Simulation::with_dispatcher(&world, dispatcher)
+            .run(0)
+            .expect("no policy stops");
         let log = log.lock().expect("nobody panicked");
         let last = log.asked.last().expect("the policy was asked");
         let scores = last
@@ -133,7 +139,9 @@ fn every_part_of_the_wait_is_told() {
         let stream = StreamId(rows.stream[row]);
         let pace = Pace::default();
         let mut watcher = Watcher::new(&world, &pace, stream, rows.index[row]);
-        Simulation::new(&world).run_watched(0, &pace, &mut watcher);
+        Simulation::new(&world)
+            .run_watched(0, &pace, &mut watcher)
+            .expect("no policy stops");
         let waits = wait::before(&world, &watcher.seen, None);
         let total: u64 = waits.iter().map(|wait| wait.total().0).sum();
         assert_eq!(total, waiting, "request {row}");

@@ -13,7 +13,7 @@ fn results(rate_hz: f64, rows: usize) -> (Folder, Replicated) {
     let world = toy::world(&text);
     let mut simulation = Simulation::new(&world);
     let summaries = (0..3).map(|run| {
-        simulation.run(run);
+        simulation.run(run).expect("no policy stops");
         simulation.summary()
     });
     let runs = Replicated {

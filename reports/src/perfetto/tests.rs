@@ -12,7 +12,9 @@ use crate::toy;
 fn events(scenario: &str) -> Vec<Value> {
     let world = toy::world(scenario);
     let mut timeline = Timeline::new(&world, Vec::new()).expect("memory can be written");
-    Simulation::new(&world).run_into(0, &mut timeline);
+    Simulation::new(&world)
+        .run_into(0, &mut timeline)
+        .expect("no policy stops");
     let text = timeline.finish().expect("memory can be written");
     let document: Value = serde_json::from_slice(&text).expect("the timeline is JSON");
     let list = document["traceEvents"].as_array();
@@ -256,7 +258,7 @@ fn traffic_and_energy_of_the_counters_are_the_runs() {
     let text = toy::scenario(0.5).replace("warm_up_s = 10.0", "warm_up_s = 0.0");
     let world = toy::world(&text);
     let mut simulation = Simulation::new(&world);
-    simulation.run(0);
+    simulation.run(0).expect("no policy stops");
     let summary = simulation.summary();
     let events = events(&text);
     // Each stage raises its counter at its start and lowers it at its end.

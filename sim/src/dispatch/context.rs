@@ -298,12 +298,18 @@ impl State<'_> {
         if self.stream(stream).covers(resident, version) {
             return (Plan::default(), 0);
         }
-        self.plan_for_missing(stream, version, engine)
+        self.plan_for_missing(stream, version, engine, self.transfer)
     }
 
     /// Apart from [`Self::plan`], which most requests end at: their version is resident.
     #[inline(never)]
-    fn plan_for_missing(&self, stream: StreamId, version: u32, engine: EngineId) -> (Plan, u64) {
+    pub(crate) fn plan_for_missing(
+        &self,
+        stream: StreamId,
+        version: u32,
+        engine: EngineId,
+        transfer: StateTransfer,
+    ) -> (Plan, u64) {
         let keep = self.world.keep;
         let context = self.stream(stream);
         let resident = self.resident(engine, stream);
@@ -321,7 +327,7 @@ impl State<'_> {
         };
         let rebuild_time = self.rebuild_time(engine, missing as u32, base)
             + self.encode_time(stream, rebuild.encode, engine);
-        if self.transfer == StateTransfer::Reconstruct {
+        if transfer == StateTransfer::Reconstruct {
             return (rebuild, rebuild_time);
         }
         let mut best = (rebuild, rebuild_time);
@@ -348,7 +354,7 @@ impl State<'_> {
             let time = copy
                 + self.rebuild_time(engine, rest as u32, (whole - rest) as u32)
                 + self.encode_time(stream, encode, engine);
-            let better = match self.transfer {
+            let better = match transfer {
                 StateTransfer::Import => tokens > imported || (tokens == imported && time < best.1),
                 _ => time < best.1,
             };

@@ -3,7 +3,7 @@
 //! Everything here comes from the believed costs and predicted lengths, never from drawn ones.
 
 use super::memo::{Service, ServiceMemo};
-use super::state::{Class, Item, Job, JobId, Part, State, UNBOUND};
+use super::state::{Class, Item, Job, JobId, Part, State, UNBOUND, Work};
 use crate::contention::Load;
 use crate::cost::{At, CostTable};
 use crate::spec::model::StageKind;
@@ -53,7 +53,7 @@ impl Quote {
     };
 }
 
-fn ns(secs: f64) -> u64 {
+pub(crate) fn ns(secs: f64) -> u64 {
     crate::time::Duration::from_secs_f64(secs).0.min(UNABLE)
 }
 
@@ -199,6 +199,9 @@ impl State<'_> {
     /// Time until `lane` has ended what precedes a new item, ns.
     #[inline(always)]
     pub(crate) fn wait(&self, lane: LaneId, now: Instant, query: bool) -> u64 {
+        if self.world.queue_delay.0 > 0 {
+            return self.past_wait(lane, now, query);
+        }
         let lane = self.lane(lane);
         let held = if lane.held.is_some() {
             lane.expected_end.saturating_since(now).0
@@ -210,6 +213,49 @@ impl State<'_> {
         } else {
             lane.backlog
         }
+    }
+
+    /// As [`Self::wait`], by the queues as they were some time ago.
+    #[cold]
+    fn past_wait(&self, lane: LaneId, now: Instant, query: bool) -> u64 {
+        let known = self
+            .past
+            .front()
+            .filter(|(at, _)| *at + self.world.queue_delay <= now);
+        // Before the first is known, lanes are as at the start: empty.
+        let work = known.map_or_else(Work::default, |(_, lanes)| lanes[lane.0 as usize]);
+        let held = work.held_until.saturating_since(now).0;
+        held + if query {
+            work.backlog_queries
+        } else {
+            work.backlog
+        }
+    }
+
+    /// Forgets the past that is over by `now`.
+    #[cold]
+    pub(super) fn forget_past(&mut self, now: Instant) {
+        let delay = self.world.queue_delay;
+        while self.past.get(1).is_some_and(|(at, _)| *at + delay <= now) {
+            self.past.pop_front();
+        }
+    }
+
+    /// Keeps the lanes' expected work as it is after an input.
+    #[cold]
+    pub(super) fn keep_past(&mut self, now: Instant) {
+        let mut lanes = [Work::default(); LANES_MAX];
+        for (work, lane) in lanes.iter_mut().zip(&self.lanes) {
+            *work = Work {
+                held_until: match lane.held {
+                    Some(_) => lane.expected_end,
+                    None => Instant::ZERO,
+                },
+                backlog_queries: lane.backlog_queries,
+                backlog: lane.backlog,
+            };
+        }
+        self.past.push_back((now, lanes));
     }
 
     /// Expected preparation and service of a request (or ingest) on a lane, alone.
@@ -262,7 +308,7 @@ impl State<'_> {
     }
 
     /// An engine's time ÷ that at full speed.
-    fn stretch(&self, engine: EngineId) -> f64 {
+    pub(crate) fn stretch(&self, engine: EngineId) -> f64 {
         let heat = self.world.heat.as_ref();
         heat.map_or(1.0, |heat| {
             1.0 / heat.speed(self.throttled)[engine.0 as usize]

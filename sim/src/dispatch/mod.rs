@@ -22,7 +22,7 @@ mod run;
 mod start;
 mod state;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
 
 pub use estimate::Estimate;
@@ -37,6 +37,7 @@ use policy::{Decision, Policy, Request, View};
 use state::{Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND};
 
 use crate::contention::Load;
+use crate::diag::Faults;
 use crate::spec::model::StageKind;
 use crate::spec::scenario::Binding;
 use crate::time::Instant;
@@ -134,6 +135,8 @@ impl<'w> Dispatcher<'w> {
             quotes: std::array::from_fn(|_| Cell::new(Quote::NONE)),
             fits_everywhere: 0,
             throttled: 0,
+            past: VecDeque::new(),
+            fault: OnceCell::new(),
         };
         let mut dispatcher = Self {
             state,
@@ -183,6 +186,8 @@ impl<'w> Dispatcher<'w> {
         state.exclusive_running = 0;
         state.dead_engines = 0;
         state.any_failed = false;
+        state.fault.take();
+        state.past.clear();
         if state.throttled > 0 {
             state.throttle(0);
         }
@@ -198,6 +203,13 @@ impl<'w> Dispatcher<'w> {
         }
     }
 
+    /// What the policy stopped the run with during the last input, if it did. What that input asked for is then
+    /// of no use.
+    #[inline]
+    pub fn take_fault(&mut self) -> Option<Faults> {
+        self.state.fault.take().map(|faults| *faults)
+    }
+
     /// Most KV bytes held at once so far.
     pub fn peak_kv_bytes(&self) -> u64 {
         self.state.kv_peak
@@ -206,6 +218,10 @@ impl<'w> Dispatcher<'w> {
     /// Takes one input, and appends what it asks for. `now` never falls from call to call.
     pub fn handle(&mut self, now: Instant, input: Input, effects: &mut Effects) {
         self.state.now = now;
+        let old_queues = self.state.world.queue_delay.0 > 0;
+        if old_queues {
+            self.state.forget_past(now);
+        }
         match input {
             Input::Frame {
                 ticket,
@@ -245,8 +261,11 @@ impl<'w> Dispatcher<'w> {
             self.start_lanes(now, effects);
             // A part without work ends as it starts, and may have made something ready.
             if !self.part_ended {
-                return;
+                break;
             }
+        }
+        if old_queues {
+            self.state.keep_past(now);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the scheduler remembers: jobs, lanes, streams, residency.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
 
 use super::context::{Resident, StreamState};
@@ -8,6 +8,7 @@ use super::estimate::Quote;
 use super::memo::{Service, ServiceMemo, SlowdownMemo};
 use super::message::Preparation;
 use crate::contention::Load;
+use crate::diag::Faults;
 use crate::spec::scenario::StateTransfer;
 use crate::time::Instant;
 use crate::world::{
@@ -223,6 +224,15 @@ impl LaneState {
     }
 }
 
+/// The expected work of a lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    /// Expected end of the part that holds it; the start of the run: none does.
+    pub(crate) held_until: Instant,
+    pub(crate) backlog_queries: u64,
+    pub(crate) backlog: u64,
+}
+
 /// A request whose version is published and that no lane has yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
@@ -274,6 +284,10 @@ pub(crate) struct State<'w> {
     pub(crate) fits_everywhere: u64,
     /// Throttle steps in force.
     pub(crate) throttled: u8,
+    /// The lanes' expected work after earlier inputs, where estimates see old queues: the first is in force.
+    pub(crate) past: VecDeque<(Instant, [Work; LANES_MAX])>,
+    /// What the policy stopped the run with, the first of it.
+    pub(crate) fault: OnceCell<Box<Faults>>,
 }
 
 impl State<'_> {

@@ -3,6 +3,7 @@
 use super::costs::{self, Against};
 use super::file::File;
 use super::graph::{self, Stages};
+use super::policy::Scripts;
 use super::room::{self, Room};
 use super::soc::{self, Soc};
 use super::trace::Traces;
@@ -17,7 +18,7 @@ use crate::spec::model::{ModelFile, StageKind};
 use crate::spec::quantity::OriginKind;
 use crate::spec::scenario::{Policy, ScenarioFile};
 use crate::spec::soc::{ContentionModelName, SocFile};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::workload::StreamPlan;
 use crate::world::{
     CpuPlan, ENGINES_MAX, LANES_MAX, LaneId, MAX_PENDING_FRAMES_DEFAULT, MAX_REQUESTS_DEFAULT,
@@ -33,6 +34,7 @@ pub(super) struct Parts<'a> {
     pub(super) costs: &'a File<CostsFile>,
     pub(super) believed: Option<&'a File<CostsFile>>,
     pub(super) traces: &'a Traces,
+    pub(super) scripts: &'a Scripts,
     pub(super) keys: &'a Keys,
 }
 
@@ -79,6 +81,8 @@ pub(super) fn compile(
         &checked.streams,
         faults,
     );
+    let place = parts.scenario.root().key("policy");
+    faults.extend(policy::check_script(policy, &place, parts.scripts));
     if !faults.is_empty() {
         return None;
     }
@@ -196,7 +200,12 @@ fn assemble(
         keep: scenario.context.keep,
         answers_join_history: scenario.context.answers_join_history,
         binding: scenario.context.binding,
+        script: match policy {
+            Policy::Script { script, .. } => parts.scripts.get(script).cloned().flatten(),
+            _ => None,
+        },
         policy: policy.clone(),
+        queue_delay: Duration(0),
         prediction: scenario.beliefs.output_tokens,
         placement: checked.placement,
         exclusive: checked.exclusive,

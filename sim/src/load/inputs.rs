@@ -7,9 +7,11 @@ use serde::de::DeserializeOwned;
 use super::compile::{self, Keys, Parts};
 use super::file::{File, Ledger};
 use super::numbers::Numbers;
+use super::policy::Scripts;
 use super::trace::{self, Traces};
 use super::{Kind, policy, suggest, unread};
 use crate::diag::{Diagnostic, Faults};
+use crate::dispatch::policy::script::Program;
 use crate::spec::costs::CostsFile;
 use crate::spec::model::ModelFile;
 use crate::spec::scenario::{Policy, ScenarioFile};
@@ -53,6 +55,7 @@ pub struct Inputs {
     costs: Arc<File<CostsFile>>,
     believed: Option<Arc<File<CostsFile>>>,
     traces: Arc<Traces>,
+    scripts: Scripts,
     keys: Keys,
     sources: Vec<(String, String)>,
 }
@@ -137,6 +140,9 @@ impl Inputs {
         let traces = scenario
             .as_ref()
             .map_or_else(Traces::new, |file| finder.traces(file, ledger));
+        let scripts = scenario
+            .as_ref()
+            .map_or_else(Scripts::new, |file| finder.script(file, ledger));
         let soc = soc.and_then(|s| ledger.read::<SocFile>(Kind::Soc, &s.name, &s.text));
         let model = model.and_then(|s| ledger.read::<ModelFile>(Kind::Model, &s.name, &s.text));
         let costs = costs.and_then(|s| ledger.read::<CostsFile>(Kind::Costs, &s.name, &s.text));
@@ -154,6 +160,7 @@ impl Inputs {
             costs: Arc::new(costs?),
             believed: believed.map(Arc::new),
             traces: Arc::new(traces),
+            scripts,
             keys,
             sources: Vec::new(),
         })
@@ -167,6 +174,7 @@ impl Inputs {
             costs: &self.costs,
             believed: self.believed.as_deref(),
             traces: &self.traces,
+            scripts: &self.scripts,
             keys: &self.keys,
         }
     }
@@ -189,6 +197,7 @@ impl Inputs {
                 .as_ref()
                 .map(|file| renumber(file, numbers, &mut faults)),
             traces: Arc::clone(&self.traces),
+            scripts: self.scripts.clone(),
             keys: self.keys.clone(),
             sources: self.sources.clone(),
         };
@@ -217,6 +226,7 @@ impl Inputs {
             costs: Arc::clone(&self.costs),
             believed: self.believed.clone(),
             traces: Arc::clone(&self.traces),
+            scripts: self.scripts.clone(),
             keys: self.keys.clone(),
             sources: Vec::new(),
         };
@@ -271,6 +281,27 @@ impl Inputs {
         let policy = policy::parse_policy(text, &self.lanes())?;
         self.with_policy(&policy)
             .map_err(|faults| faults.to_string())
+    }
+
+    /// The same with one more script that a policy may name by its path: `script:PATH` on the command line.
+    ///
+    /// # Errors
+    ///
+    /// A text that is no policy.
+    pub fn with_script(&self, source: Source) -> Result<Self, Faults> {
+        let mut ledger = Ledger::default();
+        let mut other = self.with_texts(&[])?;
+        read_script(
+            &source.name.clone(),
+            source,
+            &mut other.scripts,
+            &mut ledger,
+        );
+        if !ledger.faults.is_empty() {
+            return Err(ledger.into_faults());
+        }
+        other.sources.extend(ledger.into_faults().sources);
+        Ok(other)
     }
 
     /// Name and text of every file that the scenario stands on, itself the first.
@@ -345,6 +376,21 @@ fn renumber<T: DeserializeOwned>(
         Some(Err(fault)) => {
             faults.push(fault);
             Arc::clone(file)
+        }
+    }
+}
+
+/// Reads a script that policies name by `path`.
+fn read_script(path: &str, source: Source, scripts: &mut Scripts, ledger: &mut Ledger) {
+    let Source { name, text } = source;
+    match Program::new(&name, &text) {
+        Ok(program) => {
+            scripts.insert(path.to_owned(), Some(Arc::new(program)));
+            ledger.keep(name, text);
+        }
+        Err(fault) => {
+            scripts.insert(path.to_owned(), None);
+            ledger.blame(name, text, vec![fault]);
         }
     }
 }
@@ -434,6 +480,22 @@ impl Finder<'_> {
             }
         }
         traces
+    }
+
+    /// The script that is the scenario's policy.
+    fn script(&self, scenario: &File<ScenarioFile>, ledger: &mut Ledger) -> Scripts {
+        let mut scripts = Scripts::new();
+        if let Policy::Script { script, .. } = &scenario.raw.policy {
+            let place = scenario.root().key("policy").key("script");
+            match self.path(script, &place.fault("", "").span) {
+                Err(fault) => {
+                    scripts.insert(script.clone(), None);
+                    ledger.faults.push(fault);
+                }
+                Ok(source) => read_script(script, source, &mut scripts, ledger),
+            }
+        }
+        scripts
     }
 
     /// A file by its path relative to the scenario.

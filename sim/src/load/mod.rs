@@ -43,7 +43,7 @@ use document::Document;
 use file::Ledger;
 pub use inputs::{Files, Inputs, Library, Source};
 pub use numbers::Numbers;
-pub use policy::parse_policy;
+pub use policy::{parse_policy, script_path};
 pub use schema::{schema, schema_of};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

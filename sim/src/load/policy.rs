@@ -1,6 +1,7 @@
 //! Policies by name, as scenario files and the command line give them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::document::Place;
 use super::graph::Stages;
@@ -8,12 +9,13 @@ use super::soc::Soc;
 use super::suggest;
 use crate::cost::CostTable;
 use crate::diag::Diagnostic;
+use crate::dispatch::policy::script::Program;
 use crate::spec::scenario::{Policy, Terms};
 use crate::workload::StreamPlan;
 use crate::world::LaneId;
 
 /// Names of the policies.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "state_aware",
     "single",
     "serial",
@@ -24,9 +26,20 @@ const NAMES: [&str; 10] = [
     "round_robin",
     "shortest_job_first",
     "earliest_deadline_first",
+    "script",
 ];
 
-/// Reads a policy from short text: `state_aware`, `state_aware:w+p`, `single:cpu`, `serial`, …
+/// Scripts by the path that the scenario (or the command line) gives; `None`: it has faults, which are told.
+pub(super) type Scripts = BTreeMap<String, Option<Arc<Program>>>;
+
+/// The path of a policy in short text, if that is a script: `script:my_policy.rhai`.
+pub fn script_path(text: &str) -> Option<&str> {
+    let path = text.trim().strip_prefix("script:")?.trim();
+    (!path.is_empty()).then_some(path)
+}
+
+/// Reads a policy from short text: `state_aware`, `state_aware:w+p`, `single:cpu`, `serial`,
+/// `script:my_policy.rhai`, …
 ///
 /// # Errors
 ///
@@ -66,6 +79,13 @@ pub fn parse_policy(text: &str, lanes: &[&str]) -> Result<Policy, String> {
                 "policy `single` needs a lane, as in `single:{}`",
                 lanes.first().unwrap_or(&"cpu")
             ));
+        }
+        ("script", Some(path)) if !path.is_empty() => Policy::Script {
+            script: path.to_owned(),
+            params: BTreeMap::new(),
+        },
+        ("script", _) => {
+            return Err("policy `script` needs a file, as in `script:my_policy.rhai`".to_owned());
         }
         ("serial", None) => Policy::Serial,
         ("naive", None) => Policy::Naive,
@@ -129,6 +149,24 @@ pub(super) fn check(
         }
         _ => {}
     }
+}
+
+/// Checks that the script of a policy has been read.
+pub(super) fn check_script(
+    policy: &Policy,
+    place: &Place<'_>,
+    scripts: &Scripts,
+) -> Option<Diagnostic> {
+    let Policy::Script { script, .. } = policy else {
+        return None;
+    };
+    (!scripts.contains_key(script)).then(|| {
+        let message = format!("the script `{script}` has not been read");
+        place
+            .key("script")
+            .fault(message, "only the scenario's own is")
+            .help("name it in the scenario: `policy = { script = \"…\" }`")
+    })
 }
 
 fn check_lane(

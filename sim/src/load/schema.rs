@@ -103,8 +103,14 @@ fn bounded_integers(schema: &mut Schema) {
 /// Lets a variant without parameters be written `policy = "serial"` and, as those with parameters,
 /// `[policy.serial]`.
 fn words_as_tables(schema: &mut Schema) {
-    let Some(Value::Array(options)) = schema.as_object_mut().and_then(|o| o.get_mut("oneOf"))
-    else {
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
+    // Where one alternative has several keys it is `anyOf`.
+    let key = ["oneOf", "anyOf"]
+        .into_iter()
+        .find(|key| object.contains_key(*key));
+    let Some(Value::Array(options)) = key.and_then(|key| object.get_mut(key)) else {
         return;
     };
     if !options

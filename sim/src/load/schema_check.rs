@@ -66,11 +66,16 @@ impl Checker {
         // What is in here is asked for by what is around it, unless a table says otherwise.
         let optional = std::mem::take(&mut self.optional);
         match (shape, value) {
-            (Shape::Text, Value::Text(_)) | (Shape::Flag, Value::Boolean) => {}
+            (Shape::Text | Shape::Scalar, Value::Text(_))
+            | (Shape::Flag | Shape::Scalar, Value::Boolean)
+            | (Shape::Scalar, Value::Integer(Some(_))) => {}
             (Shape::Integer(bounds), Value::Integer(Some(value))) => {
                 self.bounds(place, *bounds, *value as f64);
             }
-            (Shape::Integer(_) | Shape::Number(_) | Shape::Quantity(_), Value::Integer(None)) => {
+            (
+                Shape::Integer(_) | Shape::Number(_) | Shape::Quantity(_) | Shape::Scalar,
+                Value::Integer(None),
+            ) => {
                 self.fault(place.fault(
                     format!("{} is out of range", place.quoted()),
                     format!(
@@ -80,6 +85,7 @@ impl Checker {
                     ),
                 ));
             }
+            (Shape::Scalar, Value::Float(_)) => _ = self.number(place, Bounds::default()),
             (Shape::Number(bounds), Value::Integer(_) | Value::Float(_)) => {
                 self.optional = optional;
                 self.number(place, *bounds);
@@ -319,17 +325,21 @@ impl Checker {
                     format!("unknown value `{word}` of {}", place.quoted()),
                     "not one of its values",
                 );
-                let Some(inner) = choice.tagged.get(word) else {
+                let Some(inner) = choice.tagged.get(word).or(choice.wide.get(word)) else {
                     let names = choice.names();
                     let hint = suggest::hint(word, "one of", names.iter().copied());
                     self.fault(fault.help(hint));
                     return;
                 };
-                let mut fault = fault.help(format!(
-                    "write `{} = {{ {word} = {} }}`",
-                    last(place),
-                    inner.example()
-                ));
+                let mut fault = fault.help(if choice.wide.contains_key(word) {
+                    format!("write `{} = {}`", last(place), inner.example())
+                } else {
+                    format!(
+                        "write `{} = {{ {word} = {} }}`",
+                        last(place),
+                        inner.example()
+                    )
+                });
                 fault.message = format!("`{word}` of {} needs a table", place.quoted());
                 "its parameters are missing".clone_into(&mut fault.label);
                 self.fault(fault);
@@ -359,6 +369,9 @@ impl Checker {
                         suggest::quoted_list(names.iter().copied())
                     )),
             );
+        }
+        if let Some(shape) = keys.iter().find_map(|key| choice.wide.get(*key)) {
+            return self.check(place, shape, origin);
         }
         let known: Vec<&str> = keys
             .iter()

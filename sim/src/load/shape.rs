@@ -21,6 +21,8 @@ pub(super) enum Shape {
     Number(Bounds),
     /// A number of a profile, plain or with its origin.
     Quantity(Bounds),
+    /// A number, a flag or a text.
+    Scalar,
     /// A list.
     List {
         /// What each item is.
@@ -56,6 +58,8 @@ pub(super) struct Choice {
     pub(super) words: Vec<String>,
     /// What the table under each key holds.
     pub(super) tagged: BTreeMap<String, Shape>,
+    /// Whole tables with several keys, each known by one that it must have.
+    pub(super) wide: BTreeMap<String, Shape>,
     /// An alternative that is neither.
     pub(super) plain: Option<Box<Shape>>,
 }
@@ -112,6 +116,9 @@ impl Shape {
             choice.add(root, schema);
             return Self::Choice(choice);
         }
+        if let Some(Value::Array(_)) = merged.get("type") {
+            return Self::Scalar;
+        }
         match merged.get("type").and_then(Value::as_str) {
             Some("string") => Self::Text,
             Some("boolean") => Self::Flag,
@@ -165,6 +172,7 @@ impl Shape {
             Self::Integer(_) => "a whole number".to_owned(),
             Self::Number(_) => "a number".to_owned(),
             Self::Quantity(_) => "a number, or a table with `value`".to_owned(),
+            Self::Scalar => "a number, a string, `true` or `false`".to_owned(),
             Self::List { len: None, .. } => "a list".to_owned(),
             Self::List { len: Some(len), .. } => format!("a list of {len} items"),
             Self::Map(_) | Self::Table(_) => "a table".to_owned(),
@@ -176,7 +184,7 @@ impl Shape {
                 if !choice.words.is_empty() {
                     parts.push("a word".to_owned());
                 }
-                if !choice.tagged.is_empty() {
+                if !choice.tagged.is_empty() || !choice.wide.is_empty() {
                     parts.push("a table".to_owned());
                 }
                 parts.join(" or ")
@@ -189,6 +197,7 @@ impl Shape {
         match self {
             Self::Text => "\"text\"".to_owned(),
             Self::Flag => "true".to_owned(),
+            Self::Scalar => "1.0".to_owned(),
             Self::Integer(bounds) => bounds.example().to_string(),
             Self::Number(bounds) | Self::Quantity(bounds) => format!("{:?}", bounds.example()),
             Self::List { item, len, .. } => {
@@ -225,6 +234,10 @@ impl Choice {
             self.words.extend(words.into_iter().map(str::to_owned));
             return;
         }
+        if let Some(Value::String(tag)) = option.get("x-tag") {
+            self.wide.insert(tag.clone(), Shape::table(root, &option));
+            return;
+        }
         let tag = match (option.get("properties"), option.get("required")) {
             (Some(Value::Object(properties)), Some(required))
                 if properties.len() == 1 && strings(Some(required)).len() == 1 =>
@@ -242,6 +255,7 @@ impl Choice {
             Shape::Choice(inner) => {
                 self.words.extend(inner.words);
                 self.tagged.extend(inner.tagged);
+                self.wide.extend(inner.wide);
                 self.plain = self.plain.take().or(inner.plain);
             }
             plain => self.plain = Some(Box::new(plain)),
@@ -257,6 +271,7 @@ impl Choice {
                 .map(String::as_str)
                 .filter(|tag| !self.words.iter().any(|word| word == tag)),
         );
+        names.extend(self.wide.keys().map(String::as_str));
         names
     }
 

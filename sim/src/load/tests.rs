@@ -3,6 +3,7 @@
 mod faults;
 mod laws;
 mod schemas;
+mod scripts;
 mod toy;
 
 use toy::Toy;

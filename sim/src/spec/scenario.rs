@@ -197,7 +197,7 @@ pub enum Binding {
 
 /// A dispatch policy and its parameters.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub enum Policy {
     /// The lane with the earliest expected finish, counting what `terms` names.
     StateAware {
@@ -229,6 +229,70 @@ pub enum Policy {
     ShortestJobFirst,
     /// When a lane is idle, the ready request with the earliest deadline.
     EarliestDeadlineFirst,
+    /// A policy of your own, in Rhai (docs/policies.md).
+    #[serde(untagged)]
+    #[schemars(extend("x-tag" = "script"))]
+    Script {
+        /// Path of the script, relative to the scenario file.
+        script: String,
+        /// What `param("name")` gives in the script, by name.
+        #[serde(default)]
+        params: BTreeMap<String, Param>,
+    },
+}
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = toml::Value::deserialize(deserializer)?;
+        // `{ serial = {} }` is `"serial"`, which the derived reader of an enum with an untagged variant does not see.
+        if let toml::Value::Table(table) = &value
+            && let Some((word, toml::Value::Table(inner))) = table.iter().next()
+            && table.len() == 1
+            && inner.is_empty()
+            && let Ok(policy) = Self::deserialize(toml::Value::String(word.clone()))
+        {
+            return Ok(policy);
+        }
+        Self::deserialize(value).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A parameter of a script: a whole number, a number, a flag or a text.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Param {
+    /// `true` or `false`.
+    Flag(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A text.
+    Text(String),
+}
+
+impl JsonSchema for Param {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Param".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A number, a flag or a text",
+            "type": ["boolean", "number", "string"]
+        })
+    }
+}
+
+impl fmt::Display for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Int(number) => write!(f, "{number}"),
+            Self::Float(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
 }
 
 /// In short text, as the command line takes it; the lanes of `fixed` are left out.
@@ -247,6 +311,14 @@ impl fmt::Display for Policy {
             Self::RoundRobin => "round_robin",
             Self::ShortestJobFirst => "shortest_job_first",
             Self::EarliestDeadlineFirst => "earliest_deadline_first",
+            Self::Script { script, params } => {
+                write!(f, "script:{script}")?;
+                for (at, (name, value)) in params.iter().enumerate() {
+                    let before = if at == 0 { '?' } else { '&' };
+                    write!(f, "{before}{name}={value}")?;
+                }
+                return Ok(());
+            }
         })
     }
 }

@@ -23,6 +23,9 @@ use sim::simulation::Simulation;
 use sim::world::World;
 use validation::folder::{Disk, Folder};
 
+/// The script that does what the built-in policy does, for `-- steady N script:state_aware.rhai`.
+const SCRIPTED: &str = "script:state_aware.rhai";
+
 struct Bench;
 
 impl Library for Bench {
@@ -80,7 +83,16 @@ fn two_streams() -> World {
 
 fn load(inputs: Result<Inputs, String>, policy: &str) -> World {
     let world = inputs.and_then(|inputs| {
-        if policy.is_empty() {
+        if policy == SCRIPTED {
+            let source = source(
+                "state_aware.rhai",
+                include_str!("../../../scenarios/policies/state_aware.rhai"),
+            );
+            let inputs = inputs
+                .with_script(source)
+                .map_err(|faults| faults.to_string())?;
+            inputs.with_policy_text(policy)
+        } else if policy.is_empty() {
             inputs.world().map_err(|faults| faults.to_string())
         } else {
             inputs.with_policy_text(policy)
@@ -104,6 +116,7 @@ fn main() {
         _ => {
             bench_start();
             bench_steady(1_000_000);
+            bench_script(100_000);
             bench_streams(100_000);
         }
     }
@@ -114,7 +127,7 @@ fn bench_start() {
     let world = two_streams();
     let mut simulation = Simulation::new(&world);
     let loaded = start.elapsed();
-    simulation.run(0);
+    simulation.run(0).expect("no policy stops");
     println!(
         "start: {:.2} ms from no file read to the first event",
         loaded.as_secs_f64() * 1e3
@@ -135,11 +148,13 @@ fn bench_steady(requests: u64) {
     let world = steady(requests, "");
     let mut simulation = Simulation::new(&world);
     let start = Clocks::now();
-    simulation.run(0);
+    simulation.run(0).expect("no policy stops");
     let (secs, cpu) = start.elapsed();
     let summary = simulation.summary();
     let mut effects = Count(0);
-    simulation.run_into(0, &mut effects);
+    simulation
+        .run_into(0, &mut effects)
+        .expect("no policy stops");
     let records = effects.0;
     println!(
         "steady: {} requests, {} events in {secs:.3} s, {cpu:.3} s of CPU; peak memory {} MiB",
@@ -163,12 +178,33 @@ fn bench_steady(requests: u64) {
     );
 }
 
+/// The same load under the built-in policy and under the script that does the same.
+fn bench_script(requests: u64) {
+    let timed = |policy: &str| {
+        let world = steady(requests, policy);
+        let mut simulation = Simulation::new(&world);
+        simulation.run(0).expect("no policy stops");
+        let start = Clocks::now();
+        let events = simulation.run(0).expect("no policy stops").events();
+        (events, start.elapsed().1)
+    };
+    let ((events, built_in), (same, script)) = (timed("state_aware"), timed(SCRIPTED));
+    assert_eq!(events, same, "the script does the same");
+    let per_request = |secs: f64| secs / requests as f64 * 1e6;
+    println!(
+        "script: {:.2} µs of CPU a request, {:.2} µs under the built-in policy: {:.1} times",
+        per_request(script),
+        per_request(built_in),
+        script / built_in
+    );
+}
+
 /// One run and nothing else, for counts of instructions.
 fn run_steady(requests: u64, policy: &str) {
     let world = steady(requests, policy);
     let mut simulation = Simulation::new(&world);
     let start = Clocks::now();
-    let events = simulation.run(0).events();
+    let events = simulation.run(0).expect("no policy stops").events();
     let (secs, cpu) = start.elapsed();
     println!(
         "steady: {events} events in {secs:.3} s, {cpu:.3} s of CPU: {:.2} M events/s, {:.2} M by CPU time",
@@ -183,7 +219,7 @@ fn bench_streams(runs: u32) {
     let mut events = 0;
     let start = Clocks::now();
     for run in 0..runs {
-        events += simulation.run(run).events();
+        events += simulation.run(run).expect("no policy stops").events();
     }
     let (secs, cpu) = start.elapsed();
     println!(

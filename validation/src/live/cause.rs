@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 use sim::cost::{Cost, Time};
+use sim::diag::Faults;
 use sim::dispatch::{Dispatcher, Effects};
 use sim::drive::drive;
 use sim::metrics::{Metrics, Summary};
@@ -40,7 +41,15 @@ pub struct Causes {
 pub struct Steps([[Option<f64>; Metric::ALL.len()]; 5]);
 
 /// Simulates one replication. A prediction is of what is expected, so let `world.noise` be off.
-pub fn predict(world: &World, run: u32, stages: Option<&mut StageTimes<'_>>) -> Summary {
+///
+/// # Errors
+///
+/// What the policy stopped the run with.
+pub fn predict(
+    world: &World,
+    run: u32,
+    stages: Option<&mut StageTimes<'_>>,
+) -> Result<Summary, Faults> {
     let mut soc = Soc::new(world, run);
     let mut metrics = Metrics::new(world);
     let mut dispatcher = Dispatcher::new(world);
@@ -53,8 +62,8 @@ pub fn predict(world: &World, run: u32, stages: Option<&mut StageTimes<'_>>) -> 
             &mut (&mut metrics, stages),
         ),
         None => drive(&mut soc, &mut dispatcher, &mut effects, &mut metrics),
-    };
-    metrics.summary(dispatcher.peak_kv_bytes(), soc.unmeasured(), soc.warmth())
+    }?;
+    Ok(metrics.summary(dispatcher.peak_kv_bytes(), soc.unmeasured(), soc.warmth()))
 }
 
 /// Simulates `world` again and again, each time with one cause more put right. `live` and `simulated` are the
@@ -65,9 +74,9 @@ pub fn steps(
     live: &[StageRow],
     simulated: &[StageRow],
     delay_s: f64,
-) -> Steps {
+) -> Result<Steps, Faults> {
     let mut steps = Steps([[None; Metric::ALL.len()]; 5]);
-    steps.0[0] = means(&world, runs);
+    steps.0[0] = means(&world, runs)?;
     if world.believed_costs.is_none() {
         world.believed_costs = Some(world.costs.clone());
     }
@@ -95,7 +104,7 @@ pub fn steps(
                 }
             }
         });
-        steps.0[step] = means(&world, runs);
+        steps.0[step] = means(&world, runs)?;
     }
     each(&mut world, live, |world, engine, stage, row| {
         let predicted = simulated
@@ -114,7 +123,7 @@ pub fn steps(
             }
         }
     });
-    steps.0[3] = means(&world, runs);
+    steps.0[3] = means(&world, runs)?;
     for costs in world.costs.rows.iter_mut().flatten().flatten() {
         let more = |cost: &mut Cost| match &mut cost.time {
             Time::Linear { fixed, .. } | Time::Transfer { fixed, .. } => *fixed += delay_s,
@@ -126,8 +135,8 @@ pub fn steps(
         };
         more(&mut costs.alone);
     }
-    steps.0[4] = means(&world, runs);
-    steps
+    steps.0[4] = means(&world, runs)?;
+    Ok(steps)
 }
 
 impl Steps {
@@ -153,15 +162,16 @@ impl Steps {
     }
 }
 
-fn means(world: &World, runs: &[u32]) -> [Option<f64>; Metric::ALL.len()] {
-    let summaries: Vec<Summary> = runs.iter().map(|&run| predict(world, run, None)).collect();
-    Metric::ALL.map(|metric| {
+fn means(world: &World, runs: &[u32]) -> Result<[Option<f64>; Metric::ALL.len()], Faults> {
+    let summaries = runs.iter().map(|&run| predict(world, run, None));
+    let summaries = summaries.collect::<Result<Vec<Summary>, Faults>>()?;
+    Ok(Metric::ALL.map(|metric| {
         let values: Vec<f64> = summaries
             .iter()
             .filter_map(|summary| metric.of(summary))
             .collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    })
+    }))
 }
 
 /// Calls with the engine and stage of each row that the world has.

@@ -20,6 +20,7 @@ mod play;
 mod theory;
 mod worlds;
 
+use sim::diag::Faults;
 use sim::world::World;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -79,6 +80,7 @@ impl Oracle {
     pub fn check(&self, replications: u32) -> Outcome {
         assert!(replications >= 2, "an interval needs two replications");
         let values = play::measure(&self.world, self.measure, replications);
+        let values = values.expect("built-in policies stop no run");
         let count = f64::from(replications);
         let mean = values.iter().sum::<f64>() / count;
         let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0);
@@ -103,16 +105,20 @@ impl Oracle {
 
 /// Little's law on a scenario: the number of requests in the system, integrated over the run, against
 /// the time that each spent in it. They are equal on every path, whatever happens on it.
-pub fn little_on(name: &str, world: &World) -> Outcome {
+///
+/// # Errors
+///
+/// What the policy stopped a run with.
+pub fn little_on(name: &str, world: &World) -> Result<Outcome, Faults> {
     let runs = world.replications.max(1);
-    let gaps = play::measure(world, Measure::LittleGap, runs);
+    let gaps = play::measure(world, Measure::LittleGap, runs)?;
     let worst = gaps.iter().copied().fold(
         0.0,
         |worst: f64, gap| {
             if gap.abs() > worst.abs() { gap } else { worst }
         },
     );
-    Outcome {
+    Ok(Outcome {
         name: format!("Little's law, {name}"),
         source: "Little 1961",
         theory: 0.0,
@@ -120,7 +126,7 @@ pub fn little_on(name: &str, world: &World) -> Outcome {
         half_width_99: ROUNDING,
         replications: runs,
         inside: worst.abs() <= ROUNDING,
-    }
+    })
 }
 
 /// What rounding may leave of a law that holds on every path.

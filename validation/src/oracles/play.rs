@@ -1,5 +1,6 @@
 //! The queues, simulated.
 
+use sim::diag::Faults;
 use sim::dispatch::{Effect, Input};
 use sim::drive::Sink;
 use sim::simulation::Simulation;
@@ -9,7 +10,11 @@ use sim::world::World;
 use super::Measure;
 
 /// The measure in each of so many replications.
-pub(super) fn measure(world: &World, measure: Measure, replications: u32) -> Vec<f64> {
+pub(super) fn measure(
+    world: &World,
+    measure: Measure,
+    replications: u32,
+) -> Result<Vec<f64>, Faults> {
     let mut simulation = Simulation::new(world);
     let mut values = Vec::with_capacity(replications as usize);
     for run in 0..replications {
@@ -21,7 +26,7 @@ pub(super) fn measure(world: &World, measure: Measure, replications: u32) -> Vec
             warm_up: world.warm_up,
             ..Crowd::default()
         };
-        let metrics = simulation.run_into(run, &mut crowd);
+        let metrics = simulation.run_into(run, &mut crowd)?;
         let value = match measure {
             Measure::Wait => metrics.queueing.mean_s(),
             Measure::Response => metrics.completion.mean_s(),
@@ -30,7 +35,7 @@ pub(super) fn measure(world: &World, measure: Measure, replications: u32) -> Vec
         };
         values.push(value.unwrap_or(f64::NAN));
     }
-    values
+    Ok(values)
 }
 
 /// The number of requests in the system, integrated over time, and their responses, added up.

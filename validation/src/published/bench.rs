@@ -198,7 +198,9 @@ impl Session<'_, '_> {
             None => 0..count,
         };
         let played = Rc::new(Played {
-            outcomes: runs.map(|run| play(&world, run)).collect(),
+            outcomes: runs
+                .map(|run| play(&world, run))
+                .collect::<Result<_, _>>()?,
             world,
         });
         let known = Rc::clone(&played);

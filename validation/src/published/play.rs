@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use sim::check::Check;
 use sim::contention::Load;
+use sim::diag::Faults;
 use sim::dispatch::{Completion, Effect, Input};
 use sim::drive::Sink;
 use sim::metrics::Summary;
@@ -29,13 +30,17 @@ pub struct Outcome {
 }
 
 /// Plays replication `run` of a world, and checks every invariant.
-pub(crate) fn play(world: &World, run: u32) -> Outcome {
+///
+/// # Errors
+///
+/// What the policy stopped the run with.
+pub(crate) fn play(world: &World, run: u32) -> Result<Outcome, Faults> {
     let mut simulation = Simulation::new(world);
     let mut answers = Answers::default();
     let mut check = Check::new(world);
-    simulation.run_into(run, &mut (&mut answers, &mut check));
+    simulation.run_into(run, &mut (&mut answers, &mut check))?;
     let summary = simulation.summary();
-    Outcome {
+    Ok(Outcome {
         lanes: world.lanes.iter().map(|lane| lane.name.clone()).collect(),
         energy_j: answers.energy(world, &summary),
         decode_rates: answers.rates(world, |answer, end| {
@@ -51,7 +56,7 @@ pub(crate) fn play(world: &World, run: u32) -> Outcome {
         }),
         summary,
         violations: check.violations(),
-    }
+    })
 }
 
 /// The rate at which engine `victim` reads while the engines of `config` (names with `+` between) all

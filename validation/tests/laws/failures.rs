@@ -39,6 +39,6 @@ proptest! {
                 _ => {}
             }
         }
-        prop_assert_eq!(replay(&mut Dispatcher::new(&world), &trace.records), None);
+        prop_assert_eq!(replay(&mut Dispatcher::new(&world), &trace.records), Ok(None));
     }
 }

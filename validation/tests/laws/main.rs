@@ -8,6 +8,7 @@ mod offline;
 mod play;
 mod random;
 mod scenario;
+mod scripts;
 mod text;
 mod twins;
 

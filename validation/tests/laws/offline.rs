@@ -307,11 +307,11 @@ proptest! {
         let world = inputs.world().expect("checked");
         let mut simulation = Simulation::new(&world);
         let mut trace = Recorder::default();
-        simulation.run_into(0, &mut trace);
+        simulation.run_into(0, &mut trace).expect("no policy stops");
         compare(&world, &trace, &simulation.summary());
         // The next run starts from nothing.
         let mut trace = Recorder::default();
-        simulation.run_into(1, &mut trace);
+        simulation.run_into(1, &mut trace).expect("no policy stops");
         compare(&world, &trace, &simulation.summary());
     }
 }

@@ -180,6 +180,6 @@ proptest! {
         let world = inputs.world().map_err(|faults| TestCaseError::fail(faults.to_string()))?;
         let trace = checked(&world);
         laws(&world, &trace);
-        prop_assert_eq!(replay(&mut Dispatcher::new(&world), &trace.records), None);
+        prop_assert_eq!(replay(&mut Dispatcher::new(&world), &trace.records), Ok(None));
     }
 }

@@ -18,7 +18,9 @@ fn world(scenario: &Scenario) -> Option<World> {
 /// The trace of a replication, as written.
 fn bytes(world: &World, simulation: &mut Simulation<'_>, run: u32) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &Header::of(world, run)).expect("memory");
-    simulation.run_into(run, &mut writer);
+    simulation
+        .run_into(run, &mut writer)
+        .expect("no policy stops");
     writer.finish().expect("memory")
 }
 
@@ -29,7 +31,9 @@ fn alone(world: &World, run: u32) -> Vec<u8> {
 /// What arrives of a stream, and when, but for the executor's handles.
 fn arrivals(world: &World, name: &str) -> Vec<(Instant, Input)> {
     let mut trace = Recorder::default();
-    Simulation::new(world).run_into(0, &mut trace);
+    Simulation::new(world)
+        .run_into(0, &mut trace)
+        .expect("no policy stops");
     let named = |id: sim::world::StreamId| world.streams[id.0 as usize].name == name;
     let inputs = trace
         .records

@@ -32,16 +32,16 @@ fn rows(profile: &Toy, machine: &Toy) -> Vec<Row> {
     // The scheduler believes the profile.
     let mut dispatcher = Dispatcher::new(&predicted);
     let mut sink = (&mut metrics, &mut live);
-    drive(&mut soc, &mut dispatcher, &mut Effects::new(), &mut sink);
+    drive(&mut soc, &mut dispatcher, &mut Effects::new(), &mut sink).expect("no policy stops");
     let pair = Pair {
         policy: predicted.policy.to_string(),
         run: 0,
         live: metrics.summary(dispatcher.peak_kv_bytes(), soc.unmeasured(), soc.warmth()),
-        simulated: predict(&predicted, 0, Some(&mut simulated)),
+        simulated: predict(&predicted, 0, Some(&mut simulated)).expect("no policy stops"),
     };
     let mut rows = compare(&[pair], Bound::default()).rows;
     let (live, simulated) = (live.rows(), simulated.rows());
-    let steps = steps(predicted, &[0], &live, &simulated, 0.0);
+    let steps = steps(predicted, &[0], &live, &simulated, 0.0).expect("no policy stops");
     for row in &mut rows {
         row.causes = steps.causes(row);
     }

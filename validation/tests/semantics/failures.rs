@@ -70,7 +70,8 @@ fn fails_as(toy: &Toy, failures: &[(u32, &str)], expected: &str) {
         &mut Dispatcher::new(&world),
         &mut Effects::new(),
         &mut sink,
-    );
+    )
+    .expect("no policy stops");
     let (check, trace) = sink;
     assert_eq!(check.violations(), Vec::<String>::new());
     let got = timeline(&world, &trace);

@@ -88,7 +88,7 @@ fn energy_peak_and_throttled_share_follow() {
         .stream_with("x", &[], &[0], 2, 1)
         .world();
     let mut simulation = Simulation::new(&world);
-    simulation.run(0);
+    simulation.run(0).expect("no policy stops");
     let summary = simulation.summary();
     let taken = until(25.0, 70.0, 50.0);
     let slow = (10.0 - taken) / 0.5;
@@ -101,7 +101,7 @@ fn energy_peak_and_throttled_share_follow() {
     near(summary.peak_temperature_c.expect("it has heat"), 50.0);
     near(summary.throttled.expect("it has heat"), slow / whole);
     // And the same in a second run.
-    simulation.run(0);
+    simulation.run(0).expect("no policy stops");
     assert_eq!(summary, simulation.summary());
 }
 

@@ -9,7 +9,7 @@ use crate::toy::{Toy, toy};
 fn summary(toy: &Toy) -> Summary {
     let world = toy.world();
     let mut simulation = Simulation::new(&world);
-    simulation.run(0);
+    simulation.run(0).expect("no policy stops");
     simulation.summary()
 }
 

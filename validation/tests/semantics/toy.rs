@@ -223,7 +223,9 @@ impl Toy {
 /// The trace of replication 0, which keeps the invariants.
 pub(crate) fn run(world: &World) -> Recorder {
     let mut sink = (Check::new(world), Recorder::default());
-    Simulation::new(world).run_into(0, &mut sink);
+    Simulation::new(world)
+        .run_into(0, &mut sink)
+        .expect("no policy stops");
     let (check, trace) = sink;
     let violations = check.violations();
     assert!(violations.is_empty(), "{violations:#?}");

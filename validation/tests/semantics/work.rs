@@ -317,7 +317,7 @@ fn what_lies_outside_the_measured_range_is_counted() {
     let unmeasured = |toy: &Toy| {
         let world = toy.world();
         let mut simulation = Simulation::new(&world);
-        simulation.run(0);
+        simulation.run(0).expect("no policy stops");
         simulation.summary().unmeasured
     };
     // Prompts of 2 tokens on 10 of context end within both ranges; one of 3 leaves both.

@@ -4,6 +4,7 @@
 //! scheduler owns the mechanism; a policy only chooses.
 
 mod baselines;
+pub mod script;
 mod state_aware;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::fmt;
 use super::estimate::Estimate;
 pub use super::state::Lanes;
 use super::state::{Item, JobId, Part, State, lanes_of};
+use crate::diag::Faults;
 use crate::spec::scenario::{Policy as Chosen, StateTransfer};
 use crate::time::{Duration, Instant};
 use crate::world::{LaneId, StreamId, World};
@@ -179,6 +181,13 @@ impl<'a> View<'a> {
             .earliest(item.0, Part::Bound, self.state.ingest_lanes, self.now)
     }
 
+    /// Ends the run with these faults once the policy has returned, whatever it returns: the first that are given
+    /// in a run count.
+    pub fn stop(&self, faults: Faults) {
+        // Of two, the later may only follow from the earlier.
+        _ = self.state.fault.set(Box::new(faults));
+    }
+
     /// The lane on which a request (or ingest) is fastest alone.
     pub fn fastest(&self, request: Request, lanes: impl Iterator<Item = LaneId>) -> Option<LaneId> {
         lanes.min_by_key(|&lane| self.service(request, lane))
@@ -213,5 +222,6 @@ pub fn build(world: &World) -> Box<dyn Policy> {
         Chosen::RoundRobin => Box::new(baselines::RoundRobin::default()),
         Chosen::ShortestJobFirst => Box::new(baselines::ShortestJobFirst),
         Chosen::EarliestDeadlineFirst => Box::new(baselines::EarliestDeadlineFirst),
+        Chosen::Script { params, .. } => Box::new(script::Scripted::new(world, params)),
     }
 }

@@ -38,6 +38,7 @@ fn committed_schemas_are_current() {
 fn values(shape: &Shape) -> Vec<String> {
     match shape {
         Shape::Text => vec!["\"text\"".to_owned()],
+        Shape::Scalar => ["1", "1.5", "true", "\"text\""].map(str::to_owned).into(),
         Shape::Flag => vec!["true".to_owned()],
         Shape::Integer(_) => vec!["1".to_owned()],
         Shape::Number(_) => vec!["1.0".to_owned(), "1".to_owned()],
@@ -73,9 +74,11 @@ fn values(shape: &Shape) -> Vec<String> {
         Shape::Choice(Choice {
             words,
             tagged,
+            wide,
             plain,
         }) => {
             let mut all: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+            all.extend(wide.values().flat_map(values));
             for (tag, shape) in tagged {
                 all.extend(values(shape).iter().map(|v| format!("{{ {tag} = {v} }}")));
             }
