@@ -2,7 +2,7 @@
 //!
 //! The text comes with the scenario and is compiled once ([`Program`]); a policy is a program with its
 //! parameters and the state that the script keeps in `this`. A script sees numbers and names only, has no way to
-//! files, clocks or random numbers, and works within bounds ([`engine`]), so the same inputs give the same
+//! files, clocks or random numbers, and works within bounds (`engine.rs`), so the same inputs give the same
 //! effects. An error in it ends the run through [`View::stop`]. The guide for users is docs/policies.md.
 
 mod engine;
