@@ -13,11 +13,12 @@ const TWO: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
 
 /// Run a scenario on this machine's engines and simulated, and compare.
 ///
-/// Calibrates first, unless a profile is given; then plays each replication live under one policy after the
-/// other, and simulates the same. Prints measured value, prediction and error of throughput, mean time to
-/// first token and mean completion time, with the noise that repeats of a replication leave; where each
-/// error comes from; and how long stages took against their cost. Every live trace must replay through a
-/// fresh scheduler, and the answers of each replication's first run must equal a serial reference.
+/// Calibrates first, unless a profile is given; predicts; then plays each replication live under one policy
+/// after the other. Prints measured value, prediction with its interval, and error of throughput, mean and
+/// 95th percentile of the time to first token and mean completion time, with the noise that repeats of a
+/// replication leave; where each error comes from; and how long stages took against their cost. Every live
+/// trace must replay through a fresh scheduler, and the answers of each replication's first run must equal a
+/// serial reference.
 ///
 /// Exit status 1 if the median or the worst error is past its bound.
 #[derive(Debug, Args)]
@@ -64,6 +65,12 @@ pub(crate) struct Arguments {
     /// interrupted.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+
+    /// Predict only, and write it to `predicted.json` in `--out`: to be published before
+    /// there is anything to compare with. A later run with the same `--out` insists that
+    /// its predictions are those.
+    #[arg(long, requires_all = ["profile", "out"])]
+    pub(crate) predict_only: bool,
 
     #[command(flatten)]
     pub(crate) setup: Setup,

@@ -9,6 +9,7 @@
 //! an import finds its source. Backends take a registry when they are made; the driver knows nothing of it.
 
 use std::fmt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use sim::dispatch::Task;
@@ -74,6 +75,31 @@ pub trait Engine: Send {
     /// Something that concerns the engine's store. Every notice reaches each processor once, on one of
     /// its lanes, in order, and before any task that the scheduler started later.
     fn notice(&mut self, notice: &Notice) -> Result<(), EngineError>;
+
+    /// After how long without an order [`Self::keep_warm`] is called, and again; `None`: never.
+    fn idles_for(&self) -> Option<Duration> {
+        None
+    }
+
+    /// A little work while the lane has none, so that clocks do not fall. An order waits for it.
+    fn keep_warm(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+/// The next message for a lane, `None` if there will be none; meanwhile its engine is kept warm.
+pub(crate) fn next<M>(
+    messages: &Receiver<M>,
+    engine: &mut dyn Engine,
+) -> Result<Option<M>, EngineError> {
+    while let Some(pause) = engine.idles_for() {
+        match messages.recv_timeout(pause) {
+            Ok(message) => return Ok(Some(message)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => engine.keep_warm()?,
+        }
+    }
+    Ok(messages.recv().ok())
 }
 
 /// A task, with all that the scheduler does not say because it need not know it.

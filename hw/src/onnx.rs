@@ -2,6 +2,7 @@
 
 mod provider;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -93,9 +94,16 @@ fn with_environment<T>(
         let fail = |says: String| OnnxError::Library {
             says: format!("`{}`: {says}", library.display()),
         };
-        let builder = ort::init_from(&library).map_err(|error| fail(error.to_string()))?;
+        // The crate panics where what the loader found has no entry of that name.
+        let init = AssertUnwindSafe(|| {
+            let builder = ort::init_from(&library).map_err(|error| error.to_string())?;
+            builder.build().map_err(|error| error.to_string())
+        });
+        let environment = catch_unwind(init)
+            .unwrap_or_else(|_| Err("it is no ONNX Runtime".into()))
+            .map_err(fail)?;
         *slot = Some(Loaded {
-            environment: builder.build().map_err(|error| fail(error.to_string()))?,
+            environment,
             #[cfg(feature = "qnn")]
             plugins: Vec::new(),
         });

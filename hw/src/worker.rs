@@ -10,7 +10,7 @@ use sim::world::LaneId;
 
 use crate::cancel::CancelToken;
 use crate::clock::Clock;
-use crate::engine::{Done, Engine, EngineError, Notice, Order};
+use crate::engine::{Done, Engine, EngineError, Notice, Order, next};
 
 /// To a lane.
 #[derive(Debug)]
@@ -101,14 +101,19 @@ impl Worker {
         let outcome = caught(|| engine.enter());
         let mut serves = outcome.is_ok();
         serves &= reports.send(Report::Entered { lane, outcome }).is_ok();
-        while serves && let Ok(message) = messages.recv() {
-            let outcome = caught(|| {
-                mailbox.read(&mut *engine)?;
-                match &message {
-                    Message::Work(order) => engine.run(order, &token).map(Some),
-                    Message::Wake => Ok(None),
-                }
-            });
+        while serves {
+            let message = caught(|| next(&messages, &mut *engine));
+            let outcome = match message {
+                Ok(None) => break,
+                Ok(Some(message)) => caught(|| {
+                    mailbox.read(&mut *engine)?;
+                    match &message {
+                        Message::Work(order) => engine.run(order, &token).map(Some),
+                        Message::Wake => Ok(None),
+                    }
+                }),
+                Err(error) => Err(error),
+            };
             let Some(outcome) = outcome.transpose() else {
                 continue;
             };

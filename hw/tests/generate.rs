@@ -28,6 +28,7 @@ fn logits(path: &Path) -> Vec<f32> {
         chunk: 16,
         threads: 1,
         offload: false,
+        flash_attention: false,
     };
     let mut context = Context::new(&model, options).unwrap();
     let text = model.tokenize("a green door", true).unwrap();

@@ -27,6 +27,7 @@ fn context(model: &Arc<Model>) -> Context {
         chunk: CHUNK,
         threads: 1,
         offload: false,
+        flash_attention: false,
     };
     Context::new(model, options).unwrap()
 }
@@ -176,6 +177,7 @@ fn a_computation_that_is_cancelled_stops_and_leaves_the_context_as_it_was() {
         chunk: 200,
         threads: 1,
         offload: false,
+        flash_attention: false,
     };
     let mut context = Context::new(&model, options).unwrap();
     let token = CancelToken::standalone();

@@ -38,6 +38,7 @@ fn options(offload: bool) -> ContextOptions {
         chunk: 16,
         threads: 1,
         offload,
+        flash_attention: false,
     }
 }
 

@@ -64,6 +64,16 @@ pub const fn key(root: u64, name: u64) -> u64 {
     mix(root ^ name)
 }
 
+/// A seed in another draw of what it seeds; draw 0 is the seed itself.
+#[inline]
+pub const fn draw(seed: u64, draw: u32) -> u64 {
+    if draw == 0 {
+        seed
+    } else {
+        mix(seed ^ GOLDEN.wrapping_mul(draw as u64))
+    }
+}
+
 /// `SplitMix64`: one word of state and a few instructions a draw. For 64-bit seeds, not for samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitMix(u64);

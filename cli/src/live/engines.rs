@@ -9,7 +9,7 @@ use hw::live::{Live, LiveOptions, Models, SetupError};
 use hw::rig::StartError;
 use sim::world::World;
 
-use super::Setup;
+use super::{Setup, Switch};
 use crate::failure::Failure;
 
 /// The language model's file: the one that is given, or that was fetched.
@@ -40,6 +40,8 @@ pub(super) fn live(world: &World, setup: &Setup) -> Result<Live, Failure> {
         chunk: setup.chunk,
         devices: setup.device.iter().cloned().collect(),
         frames: setup.frames.clone(),
+        keep_warm: setup.keep_warm,
+        flash_attention: setup.flash_attention.map(|switch| switch == Switch::On),
     };
     Live::new(world, models, options).map_err(|error| unusable(&error))
 }

@@ -61,6 +61,23 @@ pub(crate) struct Setup {
     /// [default: synthetic frames].
     #[arg(long, value_name = "DIR")]
     pub(crate) frames: Option<PathBuf>,
+
+    /// Whether attention is fused, on all engines alike [default: on if a language model
+    /// computes on a device].
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub(crate) flash_attention: Option<Switch>,
+
+    /// Have engines on a device compute a token now and then while they have nothing to
+    /// do, so that clocks do not fall and times do not depend on how long they idled.
+    #[arg(long)]
+    pub(crate) keep_warm: bool,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 fn device(text: &str) -> Result<(String, String), String> {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hw::calibrate::{Measured, Measurer, Plan};
 use hw::live::{Live, Mismatch, Reference};
 use hw::rig::{Options, Outcome, Rig};
 use sim::check::Check;
@@ -97,7 +98,7 @@ impl Plays {
             ));
             let live = match &self.loaded {
                 Some(loaded) => again(loaded, world)?,
-                None => live(world, setup)?,
+                None => warm(world, &live(world, setup)?)?,
             };
             let (records, outcome) = run(world, &live, play.run)?;
             let beside = beside(world, &live, &outcome, play)?;
@@ -122,6 +123,21 @@ impl Plays {
         let summary = metrics.summary(dispatcher.peak_kv_bytes(), &unmeasured, None);
         Ok((summary, beside))
     }
+}
+
+/// Has loaded engines run each stage, which is not kept.
+fn warm(world: &World, live: &Live) -> Result<Live, Failure> {
+    let measurer = Measurer::start(
+        world,
+        live.engines(),
+        live.registry(),
+        Plan::warm_up(world),
+        Measured::default(),
+        |_| (),
+    );
+    let measured = measurer.and_then(Measurer::measure);
+    measured.map_err(|error| engine(&error))?;
+    again(live, world)
 }
 
 fn feed(records: &[(Instant, Record)], sink: &mut impl Sink) {

@@ -5,7 +5,8 @@ use std::fs;
 use sim::load::Inputs;
 use sim::world::World;
 use validation::live::{
-    Bound, Check, Comparison, Document, Pair, Played, StageTimes, compare, predict, steps, text,
+    Bound, Check, Comparison, Document, Pair, Played, Predictions, StageTimes, compare, expected,
+    steps, text,
 };
 
 use super::engines::provenance;
@@ -35,6 +36,10 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
             "remove its `costs` key",
         ));
     }
+    let predictions = predictions(arguments, &inputs, &worlds)?;
+    if arguments.predict_only {
+        return print(&text::predictions(&predictions));
+    }
     let head = head(arguments, &library)?;
     let mut plays = Plays::open(arguments.out.as_deref(), &head)?;
     let (mut live_stages, mut simulated_stages) = (StageTimes::new(first), StageTimes::new(first));
@@ -49,7 +54,7 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
                     policy: world.policy.to_string(),
                     run,
                     live,
-                    simulated: predict(world, run, Some(&mut simulated_stages))
+                    expected: expected(world, run, Some(&mut simulated_stages))
                         .map_err(Failure::Faults)?,
                 });
             }
@@ -60,6 +65,7 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
         worst: arguments.worst / 100.0,
     };
     let mut comparison = compare(&pairs, bound);
+    comparison.with_intervals(&predictions);
     let late = played.iter().map(|one| one.ends_late_s).sum::<f64>();
     let late = late / played.len().max(1) as f64;
     let stages = (live_stages.rows(), simulated_stages.rows());
@@ -97,6 +103,42 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
     verdict(&comparison)
 }
 
+/// What is predicted; it must be what was written to the folder earlier.
+fn predictions(
+    arguments: &Arguments,
+    inputs: &Inputs,
+    worlds: &[World],
+) -> Result<Predictions, Failure> {
+    let policies: Vec<_> = worlds.iter().map(|world| world.policy.clone()).collect();
+    let (replications, repeats) = (arguments.replications.get(), arguments.repeats.get());
+    let predictions = Predictions::of(inputs, &policies, replications, repeats);
+    let predictions = predictions.map_err(Failure::Faults)?;
+    let Some(path) = arguments.out.as_ref().map(|out| out.join("predicted.json")) else {
+        return Ok(predictions);
+    };
+    if path.exists() {
+        let wrong = |says: String| {
+            Failure::usage(
+                format!("`{}`: {says}", path.display()),
+                "what was predicted before must stay: delete it to predict anew, or give another folder",
+            )
+        };
+        let known: Predictions =
+            serde_json::from_str(&read(&path)?).map_err(|error| wrong(error.to_string()))?;
+        return match known.differs(&predictions) {
+            Some(difference) => Err(wrong(difference)),
+            None => Ok(known),
+        };
+    }
+    let fail = |error: std::io::Error| Failure::write(path.display(), &error);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(fail)?;
+    }
+    let text = serde_json::to_string_pretty(&predictions).map_err(Failure::internal)?;
+    fs::write(&path, text + "\n").map_err(fail)?;
+    Ok(predictions)
+}
+
 /// What live runs depend on: the machine, the engines, the scenario and the profile, whose notes say when
 /// it was made.
 fn head(arguments: &Arguments, library: &Calibrated) -> Result<String, Failure> {
@@ -132,11 +174,8 @@ fn policies(arguments: &Arguments, inputs: &Inputs) -> Vec<String> {
     alone.into_iter().chain(others).collect()
 }
 
-/// The world under a policy; predictions are without the spread of stage times.
 fn world(inputs: &Inputs, policy: &str) -> Result<World, Failure> {
-    let mut world = with_policy(inputs, "--policies", policy.trim())?;
-    world.noise = false;
-    Ok(world)
+    with_policy(inputs, "--policies", policy.trim())
 }
 
 fn library(arguments: &Arguments) -> Result<(Calibrated, Vec<Check>), Failure> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sim::world::LaneId;
 
-use crate::engine::{CancelToken, Done, Engine, EngineError, Notice, Order, Owner};
+use crate::engine::{CancelToken, Done, Engine, EngineError, Notice, Order, Owner, next};
 use crate::registry::KvStore;
 
 /// How long a task took.
@@ -179,8 +179,12 @@ impl Worker {
                 if let Err(error) = ready {
                     let _ = answers.send(Err(error));
                 }
-                while serves && let Ok(command) = orders.recv() {
-                    let reply = obey(&mut *engine, command, &own, &answers);
+                while serves {
+                    let reply = match next(&orders, &mut *engine) {
+                        Ok(Some(command)) => obey(&mut *engine, command, &own, &answers),
+                        Ok(None) => return,
+                        Err(error) => Err(error),
+                    };
                     serves = answers.send(reply).is_ok();
                 }
             })

@@ -207,55 +207,59 @@ impl Measurer<'_> {
         Ok(())
     }
 
-    /// A prefix on each engine that has it from another: imported, and prefilled again, in turns.
+    /// Prefixes on each engine that has them from another.
     pub(super) fn prefixes(&mut self, lanes: &[LaneId]) -> Result<(), EngineError> {
-        let version = (self.plan.frames.len() as u32).div_ceil(2);
         for &from in lanes {
-            let Some(to) = self
-                .other(from)
-                .filter(|_| self.runs(from, StageKind::Ingest))
-            else {
-                continue;
-            };
-            let point = |imported| Point::Prefix {
-                from: self.name(self.world.engine_of(from)),
-                to: self.name(self.world.engine_of(to)),
-                tokens: self.context(version),
-                imported,
-            };
-            let points = [point(true), point(false)];
-            if !points.iter().any(|point| self.short_of(point)) {
-                continue;
-            }
-            let (one, other) = (self.lane_name(from), self.lane_name(to));
-            self.part(format!("a prefix of {one} on {other}"));
-            self.first_version([from])?;
-            for frame in 1..version {
-                if let Some(order) = self.ingest_order(frame)? {
-                    self.bench.run(from, order)?;
+            if self.runs(from, StageKind::Ingest) {
+                for to in self.others(from) {
+                    self.prefix(from, to)?;
                 }
-                self.publish(frame)?;
             }
-            // A version that is published first drops its frame's embedding.
-            for frame in 0..version {
-                self.prepare(frame)?;
+        }
+        Ok(())
+    }
+
+    /// A prefix on an engine that has it from another: imported, and prefilled again, in turns.
+    fn prefix(&mut self, from: LaneId, to: LaneId) -> Result<(), EngineError> {
+        let version = (self.plan.frames.len() as u32).div_ceil(2);
+        let point = |imported| Point::Prefix {
+            from: self.name(self.world.engine_of(from)),
+            to: self.name(self.world.engine_of(to)),
+            tokens: self.context(version),
+            imported,
+        };
+        let points = [point(true), point(false)];
+        if !points.iter().any(|point| self.short_of(point)) {
+            return Ok(());
+        }
+        let (one, other) = (self.lane_name(from), self.lane_name(to));
+        self.part(format!("a prefix of {one} on {other}"));
+        self.first_version([from])?;
+        for frame in 1..version {
+            if let Some(order) = self.ingest_order(frame)? {
+                self.bench.run(from, order)?;
             }
-            self.rests = false;
-            while points.iter().any(|point| self.short_of(point)) {
-                self.rests = !self.rests;
-                for point in &points {
-                    let imported = matches!(point, Point::Prefix { imported: true, .. });
-                    let Some(order) = self.prefix_order(from, version, imported) else {
-                        return Ok(());
-                    };
-                    for copy in 0..if imported { 2 * COPIES } else { 1 } {
-                        self.evict(to)?;
-                        if copy % COPIES == 0 {
-                            self.rest();
-                        }
-                        let (timed, _) = self.bench.run(to, order)?;
-                        self.keep(point.clone(), timed);
+            self.publish(frame)?;
+        }
+        // A version that is published first drops its frame's embedding.
+        for frame in 0..version {
+            self.prepare(frame)?;
+        }
+        self.rests = false;
+        while points.iter().any(|point| self.short_of(point)) {
+            self.rests = !self.rests;
+            for point in &points {
+                let imported = matches!(point, Point::Prefix { imported: true, .. });
+                let Some(order) = self.prefix_order(from, version, imported) else {
+                    return Ok(());
+                };
+                for copy in 0..if imported { 2 * COPIES } else { 1 } {
+                    self.evict(to)?;
+                    if copy % COPIES == 0 {
+                        self.rest();
                     }
+                    let (timed, _) = self.bench.run(to, order)?;
+                    self.keep(point.clone(), timed);
                 }
             }
         }

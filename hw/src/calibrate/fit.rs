@@ -126,6 +126,17 @@ impl Form {
         }
     }
 
+    /// Numbers that were fitted.
+    pub fn coefficients(&self) -> usize {
+        let slopes = [
+            self.fixed,
+            self.per_token,
+            self.per_token_context,
+            self.per_context,
+        ];
+        slopes.iter().filter(|&&value| value > 0.0).count() + self.table.len()
+    }
+
     /// Time of size `n` after `ctx` tokens, s.
     pub fn at(&self, n: f64, ctx: f64) -> f64 {
         let base = if self.table.is_empty() {

@@ -51,7 +51,7 @@ pub struct Measurer<'w> {
     measured: Measured,
     listener: Box<dyn FnMut(&Event) + 'w>,
     /// Stages that have run on an engine.
-    warm: BTreeSet<(EngineId, StageKind)>,
+    warm: BTreeSet<(EngineId, StageKind, u64)>,
     /// Whether lanes rest before pieces of work; every second walk.
     pub(super) rests: bool,
     /// Versions that were published.
@@ -196,10 +196,13 @@ impl<'w> Measurer<'w> {
             let least = counts.iter().min().copied().unwrap_or(0) as u32;
             (least, counts.iter().sum::<usize>())
         };
+        // What the last walk ran for the first time has no sample yet.
+        let mut fresh = true;
         loop {
             let (walks, samples) = done(&self.measured);
             let narrow = self.measured.widest(own) <= self.plan.narrow;
-            if walks >= self.plan.most || walks >= self.plan.least && narrow {
+            let enough = walks >= self.plan.most || walks >= self.plan.least && narrow;
+            if enough && !fresh {
                 return Ok(());
             }
             let before = (samples, self.warm.len());
@@ -212,6 +215,7 @@ impl<'w> Measurer<'w> {
             if self.runs(lane, StageKind::Ingest) {
                 self.walk(lane)?;
             }
+            fresh = self.warm.len() > before.1;
             if (done(&self.measured).1, self.warm.len()) == before {
                 // Nothing of this lane can be measured, or a point is out of reach.
                 return Ok(());
@@ -255,7 +259,8 @@ impl<'w> Measurer<'w> {
         let (timed, _) = self.bench.run(lane, order)?;
         let on = self.world.engine_of(lane);
         let (engine, kind, context) = (self.name(on), order.kind, order.task.context);
-        let point = if self.warm.insert((on, kind)) {
+        // A GPU compiles kernels, or looks them up, for each size that is new.
+        let point = if self.warm.insert((on, kind, size)) {
             Point::Cold {
                 engine,
                 kind,
@@ -313,8 +318,8 @@ impl<'w> Measurer<'w> {
     /// Makes a context deeper on a lane, frame by frame, up to `depth` frames, and asks at each depth.
     fn walk(&mut self, lane: LaneId) -> Result<(), EngineError> {
         self.evict(lane)?;
-        let other = self.other(lane);
-        if let Some(other) = other {
+        let others = self.others(lane);
+        for &other in &others {
             self.evict(other)?;
         }
         self.system(lane)?;
@@ -329,7 +334,7 @@ impl<'w> Measurer<'w> {
             for query in 0..self.plan.queries.len() as u32 {
                 self.ask(lane, frame + 1, query)?;
             }
-            if let Some(other) = other {
+            for &other in &others {
                 // What was added, and then all of it; that takes little, and varies much.
                 if frame > 0 {
                     self.import(lane, other, frame + 1, Some(frame))?;
@@ -475,14 +480,19 @@ impl<'w> Measurer<'w> {
         self.over(lane)
     }
 
-    /// A lane of another processor that takes contexts over.
-    pub(super) fn other(&self, lane: LaneId) -> Option<LaneId> {
-        let engine = self.world.engine_of(lane);
-        (0..self.world.lanes.len())
-            .map(|index| LaneId(index as u8))
-            .find(|&other| {
-                self.world.engine_of(other) != engine && self.runs(other, StageKind::Import)
-            })
+    /// A lane of each other processor that takes contexts over.
+    pub(super) fn others(&self, lane: LaneId) -> Vec<LaneId> {
+        let mut engines = vec![self.world.engine_of(lane)];
+        let mut lanes = Vec::new();
+        for index in 0..self.world.lanes.len() {
+            let other = LaneId(index as u8);
+            let engine = self.world.engine_of(other);
+            if !engines.contains(&engine) && self.runs(other, StageKind::Import) {
+                engines.push(engine);
+                lanes.push(other);
+            }
+        }
+        lanes
     }
 
     /// Copies a context that `from` holds to `to`, which holds version `held`, or nothing. The export is

@@ -40,7 +40,8 @@ impl Plan {
         let (frame, prompt) = sizes(world);
         Self {
             frames: vec![frame, third(frame), 2 * frame, frame, 3 * frame],
-            queries: vec![(prompt, 9), (2 * prompt, 17)],
+            // Half an answer of the workload, where answers are long: what a token takes shows best then.
+            queries: vec![(prompt, 9), (2 * prompt, (answer(world) / 2).clamp(17, 65))],
             encodes: 3,
             streams: true,
             pairs: true,
@@ -95,6 +96,22 @@ impl Plan {
         .fitting(world)
     }
 
+    /// Each stage of each lane twice at the sizes of a world's workload, and nothing else: a GPU compiles
+    /// kernels for each size that is new to the process.
+    pub fn warm_up(world: &World) -> Self {
+        let (frame, prompt) = sizes(world);
+        Self {
+            frames: vec![frame, frame],
+            queries: vec![(prompt, 4), (prompt, 4)],
+            encodes: 2,
+            streams: false,
+            pairs: false,
+            checks: false,
+            ..Self::smoke(world)
+        }
+        .fitting(world)
+    }
+
     /// Without the frames at the end for which the model's context has no room.
     fn fitting(mut self, world: &World) -> Self {
         let query = self.queries.iter().map(|(prompt, output)| prompt + output);
@@ -131,6 +148,16 @@ fn sizes(world: &World) -> (u32, u32) {
             .max(1),
         prompts.max().unwrap_or(16).max(1),
     )
+}
+
+/// Tokens of an answer in a world's workload, the mean of the stream whose answers are longest.
+fn answer(world: &World) -> u32 {
+    let queries = world
+        .streams
+        .iter()
+        .filter_map(|stream| stream.queries.as_ref());
+    let answers = queries.map(|queries| mean_length(&queries.output).round() as u32);
+    answers.max().unwrap_or(0)
 }
 
 fn third(tokens: u32) -> u32 {

@@ -20,7 +20,8 @@ pub enum Point {
         /// Tokens of context before it.
         context: u32,
     },
-    /// A stage's first run on an engine in a process, after the engine warmed up. Not part of any fit.
+    /// The first run of a stage of a size on an engine in a process, after the engine warmed up. Not part of
+    /// any fit.
     Cold {
         /// Engine, by name.
         engine: String,

@@ -43,8 +43,25 @@ pub struct Quality {
     pub samples: usize,
     /// Spread of the samples of one point: coefficient of variation.
     pub cv: f64,
-    /// Time of the first run in a process ÷ time by the form; `None`: it was not seen.
+    /// Time of the first run of a size in a process ÷ time by the form; `None`: it was not seen.
     pub cold: Option<f64>,
+}
+
+impl Quality {
+    /// How far the form may be off, as a part of it, about 95 %: by what it leaves unexplained at the measured
+    /// points, and by how few samples there are.
+    fn uncertainty(&self) -> f64 {
+        let square: f64 = self.fit.residuals.iter().map(|error| error * error).sum();
+        let freedom = self.fit.points.saturating_sub(self.fit.form.coefficients());
+        let unexplained = if freedom > 0 {
+            square / freedom as f64
+        } else {
+            square
+        };
+        let sampled = self.cv.powi(2) / self.samples.max(1) as f64;
+        // A cost cannot be negative.
+        (2.0 * (unexplained + sampled).sqrt()).min(0.9)
+    }
 }
 
 /// A slowdown of one engine by another.
@@ -208,7 +225,7 @@ fn mean_over_form(series: &[(Mean, &Series)], fit: &Fit) -> Option<f64> {
     (count > 0.0 && sum > 0.0).then(|| sum / count)
 }
 
-/// Time of the first run of a stage in a process ÷ its time by the form; the mean over processes.
+/// Time of the first run of a size in a process ÷ its time by the form; the mean over sizes and processes.
 fn cold(measured: &Measured, on: &str, of: StageKind, fit: &Fit) -> Option<f64> {
     let mut ratios = Vec::new();
     for (point, series) in &measured.series {
@@ -393,7 +410,7 @@ fn costs_text(world: &World, fits: &[Quality], provenance: &Provenance) -> Strin
         text.push('\n');
     }
     if text.contains("origin = \"carried\"") {
-        text += "\n[origins.carried]\nkind = \"derived\"\nnote = \"DRAM bytes are as in the profile that was calibrated\"\n";
+        text += "\n[origins.carried]\nkind = \"derived\"\nnote = \"DRAM bytes, CPU cores beside the engine and power are as in the profile that was calibrated\"\n";
     }
     text + &origins
 }
@@ -408,9 +425,14 @@ fn stage_text(text: &mut String, world: &World, id: EngineId, quality: &Quality,
         kind_name(quality.kind),
         quoted(key)
     );
+    let within = quality.uncertainty();
     let mut number = |key: &str, value: f64| {
         if value > 0.0 {
-            _ = writeln!(text, "{key} = {value:e}");
+            let (low, high) = (value * (1.0 - within), value * (1.0 + within));
+            _ = writeln!(
+                text,
+                "{key} = {{ value = {value:e}, low = {low:e}, high = {high:e} }}"
+            );
         }
     };
     let transfer = matches!(quality.kind, StageKind::Export | StageKind::Import);
@@ -424,7 +446,9 @@ fn stage_text(text: &mut String, world: &World, id: EngineId, quality: &Quality,
         number("per_token_context_s", form.per_token_context);
         number("per_context_s", form.per_context);
     }
-    number("cv", quality.cv);
+    if quality.cv > 0.0 {
+        _ = writeln!(text, "cv = {:e}", quality.cv);
+    }
     if form.block > 0.0 && form.per_token_context > 0.0 {
         _ = writeln!(text, "context_block = {}", form.block);
     }
@@ -447,7 +471,10 @@ fn stage_text(text: &mut String, world: &World, id: EngineId, quality: &Quality,
         .position(|stage| stage.kind == quality.kind);
     let costs = stage.and_then(|stage| world.costs.get(id, StageId(stage as u8)));
     if let Some(costs) = costs {
-        let bytes = [
+        let carried = [
+            ("host_cores", costs.host_cores),
+            ("host_share", costs.host_share),
+            ("active_w", costs.active_w.unwrap_or(0.0)),
             ("bytes", costs.alone.bytes_fixed),
             ("bytes_per_token", costs.alone.bytes_per_token),
             (
@@ -455,7 +482,7 @@ fn stage_text(text: &mut String, world: &World, id: EngineId, quality: &Quality,
                 costs.alone.bytes_per_token_context,
             ),
         ];
-        for (key, value) in bytes.into_iter().filter(|(_, value)| *value > 0.0) {
+        for (key, value) in carried.into_iter().filter(|(_, value)| *value > 0.0) {
             _ = writeln!(
                 text,
                 "{key} = {{ value = {value:e}, origin = \"carried\" }}"
@@ -483,7 +510,7 @@ fn note(quality: &Quality, provenance: &Provenance) -> String {
         ..
     } = provenance;
     let cold = quality.cold.map_or_else(String::new, |cold| {
-        format!("; the first run in a process took {cold:.2} times as long")
+        format!("; the first run of a size in a process took {cold:.2} times as long")
     });
     let left_out = if quality.fit.left_out.is_empty() {
         "too few points to leave one out".to_owned()

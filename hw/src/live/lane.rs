@@ -1,6 +1,7 @@
 //! The worker of one lane.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sim::spec::model::StageKind;
 use sim::world::StreamId;
@@ -9,6 +10,7 @@ use super::store::{Piece, Store};
 use super::{Placed, Plan, Setup, content};
 use crate::affinity;
 use crate::engine::{CancelToken, Done, Engine, EngineError, Item, Notice, Order, Owner};
+use crate::llama::Context;
 use crate::onnx::Tower;
 
 #[derive(Debug)]
@@ -17,7 +19,14 @@ pub(super) struct LiveLane {
     setup: Arc<Setup>,
     store: Arc<Store>,
     tower: Option<Tower>,
+    /// What the lane computes a token in while it has nothing to do.
+    idle: Option<Context>,
 }
+
+/// How long a lane waits before it computes a token for nothing; that takes a GPU about 2 ms.
+const IDLE: Duration = Duration::from_millis(8);
+/// Tokens of a context that is used for nothing.
+const IDLE_TOKENS: u32 = 64;
 
 impl LiveLane {
     pub(super) fn new(plan: Plan, setup: Arc<Setup>, store: Arc<Store>) -> Self {
@@ -26,6 +35,7 @@ impl LiveLane {
             setup,
             store,
             tower: None,
+            idle: None,
         }
     }
 
@@ -246,8 +256,32 @@ impl Engine for LiveLane {
         }
         if self.plan.language {
             self.store.enter(self.plan.threads)?;
+            if self.setup.options.keep_warm && self.store.on_device() {
+                self.idle = Some(self.store.new_context()?);
+            }
         }
         Ok(())
+    }
+
+    fn idles_for(&self) -> Option<Duration> {
+        self.idle.is_some().then_some(IDLE)
+    }
+
+    fn keep_warm(&mut self) -> Result<(), EngineError> {
+        let Some(context) = &mut self.idle else {
+            return Ok(());
+        };
+        let texts = &self.store.loaded()?.texts;
+        let keep = if context.len() >= IDLE_TOKENS {
+            0
+        } else {
+            context.len()
+        };
+        let token = CancelToken::standalone();
+        context
+            .truncate(keep)
+            .and_then(|()| context.push_tokens(&texts.system(1), true, &token))
+            .map_err(|error| self.store.error(error))
     }
 
     fn run(&mut self, order: &Order, token: &CancelToken) -> Result<Done, EngineError> {

@@ -68,6 +68,13 @@ pub struct LiveOptions {
     pub devices: BTreeMap<String, String>,
     /// Folder of pictures that are the frames, in order of their names; `None`: synthetic frames.
     pub frames: Option<PathBuf>,
+    /// Whether attention is fused, on all processors alike, since state moves between them. `None`: if a
+    /// language model computes on a device, from which unfused state is slow to copy.
+    pub flash_attention: Option<bool>,
+    /// Whether language models on devices compute a token now and then while they have nothing to do. A GPU
+    /// whose clocks fell computes at half speed for a while; so how long a stage takes would depend on how
+    /// long nothing happened before it.
+    pub keep_warm: bool,
 }
 
 impl Default for LiveOptions {
@@ -78,6 +85,8 @@ impl Default for LiveOptions {
             chunk: 32,
             devices: BTreeMap::new(),
             frames: None,
+            flash_attention: None,
+            keep_warm: false,
         }
     }
 }
@@ -165,6 +174,12 @@ struct TowerKind {
 }
 
 impl Setup {
+    fn flash_attention(&self) -> bool {
+        let language = |device: &String| Provider::named(device).is_none();
+        let by_device = || self.options.devices.values().any(language);
+        self.options.flash_attention.unwrap_or_else(by_device)
+    }
+
     fn tower(&self, kind: &TowerKind) -> Result<Tower, EngineError> {
         let path = self.models.vision.as_deref();
         let path = path.ok_or_else(|| EngineError::Contract("there is no vision tower".into()))?;

@@ -127,6 +127,11 @@ impl Store {
         }
     }
 
+    /// Whether a device other than the CPU computes.
+    pub(super) fn on_device(&self) -> bool {
+        self.device.is_some()
+    }
+
     pub(super) fn error(&self, error: LlamaError) -> EngineError {
         error.into_engine(self.setup.kv_bytes_per_token)
     }
@@ -145,6 +150,18 @@ impl Store {
             let loaded = self.load(threads).map_err(|error| self.error(error))?;
             let _first = self.loaded.set(loaded);
         }
+        let loaded = self.loaded()?;
+        let token = CancelToken::standalone();
+        let tokens = loaded.texts.system(self.setup.options.chunk.min(16));
+        // First use pages in the weights, and lays out the context's memory on its device.
+        let warm = |mut context: Context| {
+            for part in [&tokens[..], &tokens[..1]] {
+                context
+                    .push_tokens(part, true, &token)
+                    .map_err(|error| self.error(error))?;
+            }
+            self.recycle(context)
+        };
         let width = self.width()?;
         if *self.setup.width.get_or_init(|| width) != width {
             return Err(EngineError::Backend(
@@ -153,24 +170,12 @@ impl Store {
         }
         let mut made = self.made.lock();
         while *made < self.setup.streams {
-            let context = self.new_context()?;
-            self.free.lock().push(context);
+            warm(self.new_context()?)?;
             *made += 1;
         }
         drop(made);
-        // A context for this lane's requests, used once: first use pages in the weights.
-        let mut context = self.context()?;
-        let loaded = self.loaded()?;
-        let token = CancelToken::standalone();
-        let warm = loaded.texts.system(self.setup.options.chunk.min(16));
-        let step = |context: &mut Context, tokens: &[Token]| {
-            context
-                .push_tokens(tokens, true, &token)
-                .map_err(|error| self.error(error))
-        };
-        step(&mut context, &warm)?;
-        step(&mut context, &warm[..1])?;
-        self.recycle(context)
+        // One more, for this lane's requests.
+        warm(self.new_context()?)
     }
 
     fn load(&self, threads: u32) -> Result<Loaded, LlamaError> {
@@ -194,6 +199,7 @@ impl Store {
             chunk: self.setup.options.chunk,
             threads: loaded.threads,
             offload: self.device.is_some(),
+            flash_attention: self.setup.flash_attention(),
         };
         Context::new(&loaded.model, options).map_err(|error| self.error(error))
     }

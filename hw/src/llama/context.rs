@@ -26,6 +26,8 @@ pub struct ContextOptions {
     pub threads: u32,
     /// Whether a device other than the CPU computes.
     pub offload: bool,
+    /// Whether attention is fused. State moves only between contexts that agree on it.
+    pub flash_attention: bool,
 }
 
 /// One sequence of tokens with its KV.
@@ -68,7 +70,12 @@ impl Context {
         params.n_seq_max = 2;
         params.n_threads = threads;
         params.n_threads_batch = threads;
-        params.flash_attn_type = sys::LLAMA_FLASH_ATTN_TYPE_DISABLED;
+        // Never "auto": contexts between which state moves must agree.
+        params.flash_attn_type = if options.flash_attention {
+            sys::LLAMA_FLASH_ATTN_TYPE_ENABLED
+        } else {
+            sys::LLAMA_FLASH_ATTN_TYPE_DISABLED
+        };
         params.type_k = sys::GGML_TYPE_F16;
         params.type_v = sys::GGML_TYPE_F16;
         params.kv_unified = true;

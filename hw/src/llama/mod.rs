@@ -3,8 +3,9 @@
 //! Over the bare bindings rather than the crate `llama-cpp-2`, because an engine needs what that hides:
 //! batches of embeddings (visual tokens), the abort callback (deadlines), and sequence state as bytes.
 //!
-//! Flash attention is off and KV is FP16 everywhere. State moves only between contexts that agree on both,
-//! and with flash attention on, logits depend on how a prefill was cut into batches.
+//! KV is FP16 everywhere. State moves only between contexts that agree on flash attention. Without it, values
+//! lie transposed, and copying state out of a device takes thousands of small reads; with it, logits depend
+//! on how a prefill was cut into batches, so whoever compares answers must cut alike.
 
 #![expect(unsafe_code, reason = "calls into C")]
 

@@ -121,6 +121,7 @@ pub struct Soc<'w> {
     /// When the SoC takes or leaves a throttle step unless something happens before.
     throttles_at: Instant,
     unmeasured: Vec<[u64; STAGES_MAX]>,
+    noise_draw: u32,
 }
 
 impl<'w> Soc<'w> {
@@ -160,7 +161,15 @@ impl<'w> Soc<'w> {
             heat: world.heat.as_ref().map(Heat::new),
             throttles_at: Instant::NEVER,
             unmeasured: vec![[0; STAGES_MAX]; world.engines.len()],
+            noise_draw: 0,
         }
+    }
+
+    /// Takes another draw of how stage times vary; arrivals and lengths stay. Draw 0 is the usual one.
+    #[must_use]
+    pub const fn with_noise(mut self, draw: u32) -> Self {
+        self.noise_draw = draw;
+        self
     }
 
     /// Back to the start, for replication `run`; allocations stay.
@@ -221,7 +230,12 @@ impl<'w> Soc<'w> {
         let tokens = generated(kind, truth, task);
         let played = self.costs.of(world, lane, task, kind, tokens);
         let ns = if played.noisy {
-            noisy_ns(world, played, task.stage, truth.noise)
+            noisy_ns(
+                world,
+                played,
+                task.stage,
+                rng::draw(truth.noise, self.noise_draw),
+            )
         } else {
             played.alone_ns
         };
@@ -342,7 +356,12 @@ impl<'w> Soc<'w> {
         let running = &mut self.lanes[lane.0 as usize];
         running.played = *played;
         running.work = if played.noisy {
-            noisy_ns(world, played, task.stage, truth.noise)
+            noisy_ns(
+                world,
+                played,
+                task.stage,
+                rng::draw(truth.noise, self.noise_draw),
+            )
         } else {
             played.alone_ns
         };

@@ -17,7 +17,8 @@ use sim::soc::Soc;
 use sim::spec::model::StageKind;
 use sim::world::World;
 
-use super::{Metric, Row, StageRow, StageTimes};
+use super::prediction::{Values, expected};
+use super::{Row, StageRow, StageTimes};
 
 /// Parts of an error, each (simulated as predicted − simulated with this put right) ÷ measured. They and the
 /// rest add up to the error.
@@ -38,19 +39,20 @@ pub struct Causes {
 /// Metrics of one policy after each correction, means over replications: as predicted, with stages put right,
 /// with transfers, with contention, with delay.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Steps([[Option<f64>; Metric::ALL.len()]; 5]);
+pub struct Steps([Values; 5]);
 
-/// Simulates one replication. A prediction is of what is expected, so let `world.noise` be off.
+/// Simulates one replication with one draw of how stage times vary.
 ///
 /// # Errors
 ///
 /// What the policy stopped the run with.
-pub fn predict(
+pub(super) fn simulate(
     world: &World,
     run: u32,
+    noise: u32,
     stages: Option<&mut StageTimes<'_>>,
 ) -> Result<Summary, Faults> {
-    let mut soc = Soc::new(world, run);
+    let mut soc = Soc::new(world, run).with_noise(noise);
     let mut metrics = Metrics::new(world);
     let mut dispatcher = Dispatcher::new(world);
     let mut effects = Effects::new();
@@ -75,7 +77,7 @@ pub fn steps(
     simulated: &[StageRow],
     delay_s: f64,
 ) -> Result<Steps, Faults> {
-    let mut steps = Steps([[None; Metric::ALL.len()]; 5]);
+    let mut steps = Steps([Values::default(); 5]);
     steps.0[0] = means(&world, runs)?;
     if world.believed_costs.is_none() {
         world.believed_costs = Some(world.costs.clone());
@@ -142,12 +144,9 @@ pub fn steps(
 impl Steps {
     /// The parts of a row's error; `None` where its metric does not exist in some simulation.
     pub fn causes(&self, row: &Row) -> Option<Causes> {
-        let at = Metric::ALL
-            .iter()
-            .position(|metric| *metric == row.metric)?;
         let mut values = [0.0; 5];
         for (value, step) in values.iter_mut().zip(&self.0) {
-            *value = step[at]?;
+            *value = step.of(row.metric)?;
         }
         let part = |step: usize| (values[step] - values[step + 1]) / row.measured;
         let (stage_cost, transfer, contention, delay) = (part(0), part(1), part(2), part(3));
@@ -162,16 +161,9 @@ impl Steps {
     }
 }
 
-fn means(world: &World, runs: &[u32]) -> Result<[Option<f64>; Metric::ALL.len()], Faults> {
-    let summaries = runs.iter().map(|&run| predict(world, run, None));
-    let summaries = summaries.collect::<Result<Vec<Summary>, Faults>>()?;
-    Ok(Metric::ALL.map(|metric| {
-        let values: Vec<f64> = summaries
-            .iter()
-            .filter_map(|summary| metric.of(summary))
-            .collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    }))
+fn means(world: &World, runs: &[u32]) -> Result<Values, Faults> {
+    let values = runs.iter().map(|&run| expected(world, run, None));
+    Ok(Values::mean(&values.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// Calls with the engine and stage of each row that the world has.

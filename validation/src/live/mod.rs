@@ -1,12 +1,14 @@
 //! Live runs against simulated ones: the error of each prediction, and where it comes from.
 //!
-//! A live run and a simulated one of the same replication meet the same arrivals and lengths, so they are
-//! compared in pairs. A metric's measured value is its mean over live runs, its prediction the mean over the
-//! simulated ones; the interval of the error is that of the paired differences. A replication may be played
-//! several times: how much those scatter, which no model explains, is given beside the error as its noise.
-//! [`steps`] tells where an error comes from.
+//! A live run and the simulated ones of the same replication meet the same arrivals and lengths, so they are
+//! compared in pairs. A metric's measured value is its mean over live runs, its prediction the mean of what is
+//! [`expected`] of them; the interval of the error is that of the paired differences. A replication may be
+//! played several times: how much those scatter, which no model explains, is given beside the error as its
+//! noise. [`Predictions`] are made without a live run, with intervals. [`steps`] tells where an error comes
+//! from.
 
 mod cause;
+mod prediction;
 mod stages;
 pub mod text;
 
@@ -14,10 +16,11 @@ use serde::{Deserialize, Serialize};
 use sim::metrics::Summary;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-pub use cause::{Causes, Steps, predict, steps};
+pub use cause::{Causes, Steps, steps};
+pub use prediction::{Predicted, Predictions, Values, expected};
 pub use stages::{StageRow, StageTimes};
 
-/// A live run and a simulated one of one replication.
+/// A live run, and what was expected of its replication.
 #[derive(Clone, Debug)]
 pub struct Pair {
     /// Policy, as people write it.
@@ -26,8 +29,8 @@ pub struct Pair {
     pub run: u32,
     /// Metrics of the live run.
     pub live: Summary,
-    /// Metrics of the simulated run.
-    pub simulated: Summary,
+    /// What was expected of it.
+    pub expected: Values,
 }
 
 /// A metric that predictions are held to.
@@ -38,19 +41,27 @@ pub enum Metric {
     Throughput,
     /// Mean time to first token, s.
     Ttft,
+    /// 95th percentile of the time to first token, s.
+    TtftP95,
     /// Mean completion time, s.
     Completion,
 }
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Throughput, Self::Ttft, Self::Completion];
+    pub const ALL: [Self; 4] = [
+        Self::Throughput,
+        Self::Ttft,
+        Self::TtftP95,
+        Self::Completion,
+    ];
 
     /// Name and unit, for people.
     pub fn label(self) -> &'static str {
         match self {
             Self::Throughput => "throughput /s",
             Self::Ttft => "mean TTFT s",
+            Self::TtftP95 => "p95 TTFT s",
             Self::Completion => "mean completion s",
         }
     }
@@ -59,8 +70,14 @@ impl Metric {
         match self {
             Self::Throughput => Some(summary.throughput_rps),
             Self::Ttft => summary.ttft_s.mean,
+            Self::TtftP95 => summary.ttft_s.p95,
             Self::Completion => summary.completion_s.mean,
         }
+    }
+
+    /// All of them, of a run.
+    pub fn values(summary: &Summary) -> Values {
+        Values(Self::ALL.map(|metric| metric.of(summary)))
     }
 }
 
@@ -75,8 +92,11 @@ pub struct Row {
     pub runs: usize,
     /// Mean of the live runs.
     pub measured: f64,
-    /// Mean of the simulated runs.
+    /// Mean of what was expected of them.
     pub predicted: f64,
+    /// 95 % interval of the prediction: spread of stage times, and what the profile does not know.
+    #[serde(default)]
+    pub interval: Option<(f64, f64)>,
     /// (predicted − measured) ÷ measured.
     pub error: f64,
     /// Half the 95 % interval of the error; absent for one run.
@@ -119,6 +139,9 @@ pub struct Comparison {
     pub median: f64,
     /// Greatest absolute error.
     pub worst: f64,
+    /// Rows whose measured value lies within the prediction's interval, and rows that have one.
+    #[serde(default)]
+    pub inside: (usize, usize),
     /// What was allowed.
     pub bound: Bound,
     /// Whether both are within the bound, and there is anything to judge.
@@ -230,8 +253,24 @@ pub fn compare(pairs: &[Pair], bound: Bound) -> Comparison {
         rows,
         median,
         worst,
+        inside: (0, 0),
         bound,
         holds: median <= bound.median && worst <= bound.worst,
+    }
+}
+
+impl Comparison {
+    /// Takes over the intervals of predictions.
+    pub fn with_intervals(&mut self, predictions: &Predictions) {
+        self.inside = (0, 0);
+        for row in &mut self.rows {
+            let predicted = predictions.row(&row.policy, row.metric);
+            row.interval = predicted.map(|predicted| (predicted.low, predicted.high));
+            if let Some((low, high)) = row.interval {
+                self.inside.0 += usize::from((low..=high).contains(&row.measured));
+                self.inside.1 += 1;
+            }
+        }
     }
 }
 
@@ -239,13 +278,7 @@ fn row(pairs: &[Pair], policy: &str, metric: Metric) -> Option<Row> {
     let values: Vec<(u32, f64, f64)> = pairs
         .iter()
         .filter(|pair| pair.policy == policy)
-        .filter_map(|pair| {
-            Some((
-                pair.run,
-                metric.of(&pair.live)?,
-                metric.of(&pair.simulated)?,
-            ))
-        })
+        .filter_map(|pair| Some((pair.run, metric.of(&pair.live)?, pair.expected.of(metric)?)))
         .collect();
     let count = values.len() as f64;
     let measured = values.iter().map(|(_, live, _)| live).sum::<f64>() / count;
@@ -264,6 +297,7 @@ fn row(pairs: &[Pair], policy: &str, metric: Metric) -> Option<Row> {
         runs: values.len(),
         measured,
         predicted,
+        interval: None,
         error: (predicted - measured) / measured,
         error_half_width: deviation(differences)
             .zip(t)
@@ -334,7 +368,7 @@ mod tests {
             policy: policy.to_owned(),
             run,
             live: summary(live),
-            simulated: summary(simulated),
+            expected: Metric::values(&summary(simulated)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Check, Comparison, Row, StageRow};
+use super::{Check, Comparison, Predictions, Row, StageRow};
 
 /// How well a stage's form fits.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,8 +76,8 @@ pub fn comparison(
     late_s: f64,
 ) -> String {
     let mut text = format!(
-        "{:20} {:18} {:>4} {:>9} {:>9} {:>16} {:>8}\n",
-        "policy", "metric", "runs", "measured", "predicted", "error", "noise"
+        "{:20} {:18} {:>4} {:>9} {:>9} {:>17} {:>16} {:>8}\n",
+        "policy", "metric", "runs", "measured", "predicted", "95 %", "error", "noise"
     );
     for row in &comparison.rows {
         let half = row
@@ -88,12 +88,13 @@ pub fn comparison(
         let noise = noise.map_or_else(String::new, |noise| format!("± {}", percent(noise)));
         _ = writeln!(
             text,
-            "{:20} {:18} {:>4} {:>9.4} {:>9.4} {error:>16} {noise:>8}",
+            "{:20} {:18} {:>4} {:>9.4} {:>9.4} {:>17} {error:>16} {noise:>8}",
             row.policy,
             row.metric.label(),
             row.runs,
             row.measured,
             row.predicted,
+            interval(row.interval),
         );
     }
     _ = writeln!(
@@ -109,6 +110,12 @@ pub fn comparison(
             "does not hold"
         }
     );
+    if let (inside, all @ 1..) = comparison.inside {
+        _ = writeln!(
+            text,
+            "{inside} of {all} measured values lie within the 95 % interval of their prediction"
+        );
+    }
     causes(&mut text, &comparison.rows);
     _ = writeln!(
         text,
@@ -165,6 +172,29 @@ fn causes(text: &mut String, rows: &[Row]) {
             part(causes.rest),
         );
     }
+}
+
+/// Predictions, before there are live runs.
+pub fn predictions(predictions: &Predictions) -> String {
+    let mut text = format!(
+        "{:20} {:18} {:>9} {:>17}\n",
+        "policy", "metric", "predicted", "95 %"
+    );
+    for row in &predictions.rows {
+        _ = writeln!(
+            text,
+            "{:20} {:18} {:>9.4} {:>17}",
+            row.policy,
+            row.metric.label(),
+            row.value,
+            interval(Some((row.low, row.high))),
+        );
+    }
+    text
+}
+
+fn interval(ends: Option<(f64, f64)>) -> String {
+    ends.map_or_else(String::new, |(low, high)| format!("{low:.4}–{high:.4}"))
 }
 
 fn percent(value: f64) -> String {

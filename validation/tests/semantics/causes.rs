@@ -8,7 +8,7 @@ use sim::drive::drive;
 use sim::metrics::Metrics;
 use sim::soc::Soc;
 use sim::world::World;
-use validation::live::{Bound, Causes, Pair, Row, StageTimes, compare, predict, steps};
+use validation::live::{Bound, Causes, Metric, Pair, Row, StageTimes, compare, expected, steps};
 
 use crate::toy::{Toy, toy};
 
@@ -37,7 +37,7 @@ fn rows(profile: &Toy, machine: &Toy) -> Vec<Row> {
         policy: predicted.policy.to_string(),
         run: 0,
         live: metrics.summary(dispatcher.peak_kv_bytes(), soc.unmeasured(), soc.warmth()),
-        simulated: predict(&predicted, 0, Some(&mut simulated)).expect("no policy stops"),
+        expected: expected(&predicted, 0, Some(&mut simulated)).expect("no policy stops"),
     };
     let mut rows = compare(&[pair], Bound::default()).rows;
     let (live, simulated) = (live.rows(), simulated.rows());
@@ -52,7 +52,7 @@ fn rows(profile: &Toy, machine: &Toy) -> Vec<Row> {
 #[track_caller]
 fn is_all(machine: &Toy, left: f64, of: fn(&Causes) -> f64) {
     let rows = rows(&profile(), machine);
-    assert_eq!(rows.len(), 3);
+    assert_eq!(rows.len(), 4);
     let mut some = 0.0_f64;
     for row in &rows {
         let causes = row.causes.expect("every metric exists");
@@ -60,7 +60,12 @@ fn is_all(machine: &Toy, left: f64, of: fn(&Causes) -> f64) {
             causes.stage_cost + causes.transfer + causes.contention + causes.delay + causes.rest;
         assert!((sum - row.error).abs() < 1e-12, "{row:?}");
         let missing = (of(&causes) - row.error).abs();
-        assert!(missing <= left * row.error.abs().max(1e-3), "{row:?}");
+        // A quantile of a few answers is one of them, and jumps to another.
+        let mean = row.metric != Metric::TtftP95;
+        assert!(
+            !mean || missing <= left * row.error.abs().max(1e-3),
+            "{row:?}"
+        );
         some = some.max(row.error.abs());
     }
     assert!(some > 0.02, "there is no error to explain: {rows:?}");

@@ -63,7 +63,7 @@ pub(super) fn soc_text(
         origin(
             "calibrated_ports",
             format!(
-                "{date}, {host}: reading 256 MiB on the lane's cores, median of the best passes{beside}"
+                "{date}, {host}: reading memory on all of the lane's cores, median of the best passes{beside}"
             ),
         );
     }
