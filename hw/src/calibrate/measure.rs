@@ -197,7 +197,7 @@ impl<'w> Measurer<'w> {
             (least, counts.iter().sum::<usize>())
         };
         // What the last walk ran for the first time has no sample yet.
-        let mut fresh = true;
+        let mut fresh = false;
         loop {
             let (walks, samples) = done(&self.measured);
             let narrow = self.measured.widest(own) <= self.plan.narrow;
