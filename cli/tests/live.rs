@@ -74,8 +74,11 @@ fn a_scenario_is_calibrated_and_validated_in_one_run_that_goes_on_where_it_was()
     let json = fs::read_to_string(folder.join("out/live.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let rows = json["comparison"]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 9, "three policies, three metrics");
+    assert_eq!(rows.len(), 12, "three policies, four metrics");
     for row in rows {
+        let ends = row["interval"].as_array().unwrap();
+        let within = ends[0].as_f64()..=ends[1].as_f64();
+        assert!(within.contains(&row["predicted"].as_f64()), "{row}");
         assert!(row["measured"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["noise"].as_f64().unwrap() >= 0.0, "{row}");
         let causes = row["causes"].as_object().unwrap();
@@ -125,6 +128,36 @@ fn a_scenario_is_calibrated_and_validated_in_one_run_that_goes_on_where_it_was()
     let more = fs::read_to_string(folder.join("out/samples.tsv")).unwrap();
     let new: Vec<&str> = more[samples.len()..].lines().collect();
     assert!(new.iter().all(|line| line.starts_with("clock")), "{new:?}");
+    // What was predicted stays; without live runs, the same is predicted.
+    let kept = folder.join("out/predicted.json");
+    let predicted = fs::read_to_string(&kept).unwrap();
+    let alone = VALIDATE.replace(
+        "--out out --effort smoke",
+        "--profile out --out before --predict-only",
+    );
+    let alone = run(&folder, &alone);
+    assert!(alone.status.success(), "{}", text(&alone.stderr));
+    assert!(
+        text(&alone.stdout).contains("p95 TTFT"),
+        "{}",
+        text(&alone.stdout)
+    );
+    let before = fs::read_to_string(folder.join("before/predicted.json")).unwrap();
+    let value = |text: &str| -> serde_json::Value {
+        let all: serde_json::Value = serde_json::from_str(text).unwrap();
+        all["rows"][1]["value"].clone()
+    };
+    assert_eq!(value(&before), value(&predicted));
+    assert!(!folder.join("before/live").exists(), "nothing was run");
+    fs::write(&kept, predicted.replace("\"value\": 0.", "\"value\": 9.")).unwrap();
+    let changed = run(&folder, VALIDATE);
+    assert_eq!(changed.status.code(), Some(2));
+    let said = text(&changed.stderr);
+    assert!(
+        said.contains("what was predicted before must stay"),
+        "{said}"
+    );
+    fs::remove_file(&kept).unwrap();
     // Not of another scenario.
     fs::write(
         folder.join("little.toml"),

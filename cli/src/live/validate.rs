@@ -36,12 +36,13 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
             "remove its `costs` key",
         ));
     }
-    let predictions = predictions(arguments, &inputs, &worlds)?;
     if arguments.predict_only {
+        let predictions = predictions(arguments, &inputs, &worlds)?;
         return print(&text::predictions(&predictions));
     }
     let head = head(arguments, &library)?;
     let mut plays = Plays::open(arguments.out.as_deref(), &head)?;
+    let predictions = predictions(arguments, &inputs, &worlds)?;
     let (mut live_stages, mut simulated_stages) = (StageTimes::new(first), StageTimes::new(first));
     let (mut pairs, mut played): (Vec<Pair>, Vec<Played>) = (Vec::new(), Vec::new());
     for repeat in 0..arguments.repeats.get() {
