@@ -69,7 +69,7 @@ fn main() {
             "a key of the SoC as well",
             [
                 "streams.door.queries.arrivals.poisson.rate_hz=log:0.01..0.2",
-                "soc:memory.bandwidth_gbps=20..40",
+                "soc:memory.bandwidth_gbps=20..33",
             ],
         ),
     ] {
