@@ -244,3 +244,86 @@ impl fmt::Display for Owner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{SyncSender, sync_channel};
+
+    use super::*;
+
+    /// Sends a message while it is kept warm for the second time, or fails if it cannot.
+    struct Idle {
+        pause: Option<Duration>,
+        times: u32,
+        sender: Option<SyncSender<u32>>,
+    }
+
+    impl Engine for Idle {
+        fn run(&mut self, _: &Order, _: &CancelToken) -> Result<Done, EngineError> {
+            Ok(Done::default())
+        }
+
+        fn notice(&mut self, _: &Notice) -> Result<(), EngineError> {
+            Ok(())
+        }
+
+        fn idles_for(&self) -> Option<Duration> {
+            self.pause
+        }
+
+        fn keep_warm(&mut self) -> Result<(), EngineError> {
+            self.times += 1;
+            if self.times == 2 {
+                let sender = self.sender.take();
+                let gone = || EngineError::Backend("too cold".into());
+                sender.ok_or_else(gone)?.send(7).map_err(|_| gone())?;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_engine_is_kept_warm_while_there_is_no_message() {
+        let (sender, messages) = sync_channel(2);
+        sender.send(1).unwrap();
+        let mut engine = Idle {
+            pause: Some(Duration::from_millis(1)),
+            times: 0,
+            sender: Some(sender),
+        };
+        assert_eq!(next(&messages, &mut engine), Ok(Some(1)));
+        assert_eq!(engine.times, 0, "a message that is there goes first");
+        assert_eq!(next(&messages, &mut engine), Ok(Some(7)));
+        assert_eq!(engine.times, 2);
+        assert_eq!(
+            next(&messages, &mut engine),
+            Ok(None),
+            "nobody is left to send"
+        );
+    }
+
+    #[test]
+    fn what_fails_while_it_is_kept_warm_is_told() {
+        let (_sender, messages) = sync_channel::<u32>(1);
+        let mut engine = Idle {
+            pause: Some(Duration::from_millis(1)),
+            times: 0,
+            sender: None,
+        };
+        let told = next(&messages, &mut engine);
+        assert_eq!(told, Err(EngineError::Backend("too cold".into())));
+    }
+
+    #[test]
+    fn an_engine_that_need_not_be_kept_warm_is_left_alone() {
+        let (sender, messages) = sync_channel::<u32>(1);
+        drop(sender);
+        let mut engine = Idle {
+            pause: None,
+            times: 0,
+            sender: None,
+        };
+        assert_eq!(next(&messages, &mut engine), Ok(None));
+        assert_eq!(engine.times, 0);
+    }
+}

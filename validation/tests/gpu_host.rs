@@ -30,7 +30,7 @@ fn inputs(case: &str) -> Inputs {
 }
 
 fn predictions(case: &str) -> Predictions {
-    serde_json::from_str(&kept(&format!("{case}.predicted.json"))).expect("predictions")
+    Predictions::read(&kept(&format!("{case}.predicted.json"))).expect("predictions")
 }
 
 #[test]

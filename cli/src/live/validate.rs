@@ -124,8 +124,7 @@ fn predictions(
                 "what was predicted before must stay: delete it to predict anew, or give another folder",
             )
         };
-        let known: Predictions =
-            serde_json::from_str(&read(&path)?).map_err(|error| wrong(error.to_string()))?;
+        let known = Predictions::read(&read(&path)?).map_err(wrong)?;
         return match known.differs(&predictions) {
             Some(difference) => Err(wrong(difference)),
             None => Ok(known),

@@ -1,5 +1,6 @@
 //! Configurations in a plane of two numbers, with those marked that no other beats in both: the Pareto front.
 
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use plotters::coord::Shift;
@@ -36,6 +37,15 @@ impl From<&Metric> for Goal {
 }
 
 impl Goal {
+    /// The better of two first; numbers are finite.
+    fn order(&self, a: f64, b: f64) -> Ordering {
+        let order = a.partial_cmp(&b).unwrap_or(Ordering::Equal);
+        match self.better {
+            Better::Higher => order.reverse(),
+            Better::Lower => order,
+        }
+    }
+
     /// Whether `a` is at least as good as `b`.
     fn reaches(&self, a: f64, b: f64) -> bool {
         match self.better {
@@ -68,16 +78,34 @@ pub struct Front {
 }
 
 impl Front {
-    /// Whether one is at least as good in both and better in one.
-    fn beats(&self, a: &Choice, b: &Choice) -> bool {
+    /// Whether no other is at least as good in both numbers and better in one, by [`Self::choices`].
+    fn unbeaten(&self) -> Vec<bool> {
         let (x, y) = &self.goals;
-        x.reaches(a.at.0, b.at.0) && y.reaches(a.at.1, b.at.1) && a.at != b.at
+        let mut order: Vec<usize> = (0..self.choices.len()).collect();
+        order.sort_by(|&a, &b| {
+            let (a, b) = (self.choices[a].at, self.choices[b].at);
+            x.order(a.0, b.0).then(y.order(a.1, b.1))
+        });
+        let mut unbeaten = vec![false; order.len()];
+        // Nobody later in this order beats anybody earlier: who is not better in y than the last member is beaten
+        // by it, or its equal.
+        let mut last: Option<(f64, f64)> = None;
+        for index in order {
+            let at = self.choices[index].at;
+            unbeaten[index] = last.is_none_or(|last| at == last || !y.reaches(last.1, at.1));
+            if unbeaten[index] {
+                last = Some(at);
+            }
+        }
+        unbeaten
     }
 
     /// Those that no other beats, x rising.
     pub fn members(&self) -> Vec<&Choice> {
-        let beaten = |one: &Choice| self.choices.iter().any(|other| self.beats(other, one));
-        let mut list: Vec<&Choice> = self.choices.iter().filter(|one| !beaten(one)).collect();
+        let all = self.choices.iter().zip(self.unbeaten());
+        let mut list: Vec<&Choice> = all
+            .filter_map(|(one, unbeaten)| unbeaten.then_some(one))
+            .collect();
         list.sort_by(|a, b| a.at.0.total_cmp(&b.at.0));
         list
     }
@@ -200,8 +228,8 @@ impl Plot for Front {
             self.stairs(),
             draw::colour(0).stroke_width(2),
         ))?;
-        for one in &self.choices {
-            if members.contains(&one) {
+        for (one, unbeaten) in self.choices.iter().zip(self.unbeaten()) {
+            if unbeaten {
                 chart.draw_series([Circle::new(one.at, 6, draw::colour(0).filled())])?;
             } else {
                 // Hollow, so that shape alone tells it.
@@ -257,6 +285,12 @@ mod tests {
                 .collect(),
             left_out: 0,
         }
+    }
+
+    /// Whether one is at least as good in both and better in one.
+    fn beats(front: &Front, a: &Choice, b: &Choice) -> bool {
+        let (x, y) = &front.goals;
+        x.reaches(a.at.0, b.at.0) && y.reaches(a.at.1, b.at.1) && a.at != b.at
     }
 
     #[test]
@@ -318,7 +352,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every choice that is no member is beaten by a member, and no member by anybody.
+        /// The members are those that nobody beats.
         #[test]
         fn the_front_beats_the_rest(
             points in prop::collection::vec((0_u8..20, 0_u8..20), 1..40),
@@ -330,7 +364,7 @@ mod tests {
             let members = front.members();
             prop_assert!(!members.is_empty());
             for one in &front.choices {
-                let beaten = members.iter().any(|member| front.beats(member, one));
+                let beaten = front.choices.iter().any(|other| beats(&front, other, one));
                 prop_assert_eq!(beaten, !members.contains(&one));
             }
             // Along the front, what is gained in one number is lost in the other.

@@ -79,6 +79,19 @@ impl Predictions {
     /// What the file says it is.
     pub const KIND: &str = "crossinfer live predictions";
 
+    /// Reads a file; the error says what is wrong.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let predictions: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if predictions.kind == Self::KIND {
+            return Ok(predictions);
+        }
+        Err(format!(
+            "it is `{}`, expected `{}`",
+            predictions.kind,
+            Self::KIND
+        ))
+    }
+
     /// Predicts `repeats` live runs of each of the first `replications` replications under each policy.
     ///
     /// # Errors
@@ -233,6 +246,10 @@ mod tests {
         assert!((ttft.low - 0.1525).abs() < 2e-3, "{ttft:?}");
         assert!((ttft.high - 0.2475).abs() < 2e-3, "{ttft:?}");
         assert_eq!(predictions.differs(&predictions), None);
+        let text = serde_json::to_string(&predictions).expect("it is written");
+        assert_eq!(Predictions::read(&text), Ok(predictions.clone()));
+        let other = text.replace(Predictions::KIND, "something else");
+        assert!(Predictions::read(&other).is_err_and(|says| says.contains("something else")));
         let mut moved = predictions.clone();
         moved.rows[1].value *= 1.01;
         assert!(
