@@ -156,6 +156,57 @@ fn a_walk_measures_every_stage_and_no_contract_is_broken() {
 }
 
 #[test]
+fn lanes_take_turns_walk_by_walk() {
+    in_time(|| {
+        let world = world("");
+        let mocks = Mocks::new(&world);
+        let registry = mocks.registry();
+        let order = RefCell::new(Vec::new());
+        let listener = |event: &Event| {
+            if let Event::Part { what, .. } = event
+                && let Some(lane) = what.strip_prefix("stages on ")
+            {
+                order.borrow_mut().push(lane.to_owned());
+            }
+        };
+        let earlier = Measured::default();
+        let measurer = Measurer::start(
+            &world,
+            mocks.engines(),
+            registry,
+            small(),
+            earlier,
+            listener,
+        );
+        measurer.unwrap().measure().unwrap();
+        let order = order.into_inner();
+        // Each at least three times, of which the first is cold.
+        assert!(order.len() >= 9, "{order:?}");
+        for round in order.chunks(3).take(3) {
+            assert_eq!(round, ["cpu", "gpu", "npu"], "{order:?}");
+        }
+    });
+}
+
+#[test]
+fn plans_go_as_deep_as_the_workload() {
+    // Ten frames of 10 tokens after a system prompt of 5.
+    let world = world("");
+    let depth = |plan: &Plan| 5 + plan.frames.iter().sum::<u32>();
+    let quick = Plan::quick(&world);
+    assert_eq!(quick.frames[..5], [10, 4, 20, 10, 30]);
+    assert_eq!(depth(&quick), 105);
+    assert_eq!(quick.frames.last(), Some(&10));
+    let warm_up = Plan::warm_up(&world);
+    assert_eq!(warm_up.frames, [10, 10, 25, 10, 35, 10]);
+    assert_eq!(depth(&warm_up), 105);
+    // What contexts keep bounds their depth.
+    let kept = common::world("context.keep = { window = { frames = 3 } }");
+    assert_eq!(Plan::quick(&kept).frames.len(), 5);
+    assert_eq!(Plan::warm_up(&kept).frames, [10, 10]);
+}
+
+#[test]
 fn pairs_are_measured_in_turns() {
     in_time(|| {
         let world = world("");

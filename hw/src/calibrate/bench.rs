@@ -14,7 +14,7 @@ use crate::registry::KvStore;
 /// How long a task took.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timed {
-    /// By the clock, s.
+    /// By the clock, s; of a task, from when it was sent, as a scheduler counts.
     pub wall_s: f64,
     /// On the lane's thread's CPU, s; `None` where the system does not tell. Less than the clock's where
     /// the thread waited: for others on its core, or for threads of its own.
@@ -23,13 +23,14 @@ pub struct Timed {
 
 #[derive(Debug)]
 enum Command {
-    Do(Order),
+    /// A task, and when it was sent.
+    Do(Order, Instant),
     Tell(Notice),
     /// These again and again, until the flag is up; sent when the first has begun.
     Loop(Vec<Order>, Arc<AtomicBool>),
     Time(fn() -> f64),
-    /// Copy a context out, up to a version, without what is held.
-    Export(Arc<dyn KvStore>, Owner, u32, Option<u32>),
+    /// Copy a context out, up to a version, without what is held; and when that was sent.
+    Export(Arc<dyn KvStore>, Owner, u32, Option<u32>, Instant),
 }
 
 type Reply = Result<(Timed, Done), EngineError>;
@@ -77,7 +78,7 @@ impl Bench {
 
     /// Does a task, and says how long it took.
     pub fn run(&self, lane: LaneId, order: Order) -> Result<(Timed, Done), EngineError> {
-        self.ask(lane, Command::Do(order))
+        self.ask(lane, Command::Do(order, Instant::now()))
     }
 
     /// Tells a lane's processor something.
@@ -100,7 +101,7 @@ impl Bench {
         version: u32,
         held: Option<u32>,
     ) -> Result<Timed, EngineError> {
-        let command = Command::Export(store, owner, version, held);
+        let command = Command::Export(store, owner, version, held, Instant::now());
         self.ask(lane, command).map(|(timed, _)| timed)
     }
 
@@ -213,9 +214,9 @@ fn obey(
     answers: &SyncSender<Reply>,
 ) -> Reply {
     match command {
-        Command::Do(order) => timed(|| engine.run(&order, token)),
-        Command::Export(store, owner, version, held) => {
-            let (timed, _) = timed(|| store.export(owner, version, held))?;
+        Command::Do(order, sent) => timed(sent, || engine.run(&order, token)),
+        Command::Export(store, owner, version, held, sent) => {
+            let (timed, _) = timed(sent, || store.export(owner, version, held))?;
             Ok((timed, Done::default()))
         }
         Command::Tell(notice) => {
@@ -250,10 +251,13 @@ fn obey(
     }
 }
 
-fn timed<T>(run: impl FnOnce() -> Result<T, EngineError>) -> Result<(Timed, T), EngineError> {
-    let (cpu, wall) = (thread_cpu(), Instant::now());
+fn timed<T>(
+    sent: Instant,
+    run: impl FnOnce() -> Result<T, EngineError>,
+) -> Result<(Timed, T), EngineError> {
+    let cpu = thread_cpu();
     let done = run()?;
-    let wall_s = wall.elapsed().as_secs_f64();
+    let wall_s = sent.elapsed().as_secs_f64();
     let spent = thread_cpu().zip(cpu);
     let cpu_s = spent.map(|(after, before)| after.saturating_sub(before).as_secs_f64());
     Ok((Timed { wall_s, cpu_s }, done))

@@ -79,7 +79,7 @@ impl<'w> Measurer<'w> {
         earlier: Measured,
         listener: impl FnMut(&Event) + 'w,
     ) -> Result<Self, EngineError> {
-        let lanes = world.lanes.len() as u32;
+        let (lanes, least) = (world.lanes.len() as u32, plan.least);
         Ok(Self {
             world,
             registry,
@@ -90,7 +90,7 @@ impl<'w> Measurer<'w> {
             warm: BTreeSet::new(),
             rests: false,
             published: 0,
-            parts: (0, 2 * lanes + lanes * lanes.saturating_sub(1) + 2),
+            parts: (0, lanes * (1 + least) + lanes * lanes.saturating_sub(1) + 2),
         })
     }
 
@@ -104,8 +104,8 @@ impl<'w> Measurer<'w> {
         }
         for &lane in &lanes {
             self.clock(lane)?;
-            self.alone(lane)?;
         }
+        self.alone(&lanes)?;
         for &victim in &lanes {
             for &aggressor in &lanes {
                 // Lanes of one processor share its store, and with it the request that is measured with.
@@ -178,10 +178,26 @@ impl<'w> Measurer<'w> {
         self.world.engines[engine.0 as usize].name.clone()
     }
 
-    /// Every stage of a lane alone, walk after walk until intervals are narrow.
-    fn alone(&mut self, lane: LaneId) -> Result<(), EngineError> {
+    /// Every stage alone, walk after walk until intervals are narrow; lanes take turns, so that the samples of
+    /// each are spread over the whole time: a machine is faster at one time than at another.
+    fn alone(&mut self, lanes: &[LaneId]) -> Result<(), EngineError> {
+        // A lane, and whether its last walk ran something for the first time: that has no sample yet.
+        let mut going: Vec<(LaneId, bool)> = lanes.iter().map(|&lane| (lane, false)).collect();
+        while !going.is_empty() {
+            let mut next = Vec::new();
+            for (lane, fresh) in going {
+                if let Some(fresh) = self.walk_again(lane, fresh)? {
+                    next.push((lane, fresh));
+                }
+            }
+            going = next;
+        }
+        Ok(())
+    }
+
+    /// Walks on a lane unless enough is known of it; whether it ran something for the first time.
+    fn walk_again(&mut self, lane: LaneId, fresh: bool) -> Result<Option<bool>, EngineError> {
         let engine = self.name(self.world.engine_of(lane));
-        self.part(format!("stages on {}", self.lane_name(lane)));
         // Copies are measured on the way, also by the walks of others.
         let own = |point: &Point| match point {
             Point::Stage {
@@ -189,38 +205,40 @@ impl<'w> Measurer<'w> {
             } => *on == engine && !matches!(kind, StageKind::Export | StageKind::Import),
             _ => false,
         };
-        // The fewest samples of a point, and how many there are at all.
+        let encodes = self.plan.encodes.max(1) as usize;
+        // The fewest samples of a point, by how many a walk takes, and how many there are at all.
         let done = |measured: &Measured| {
             let series = measured.series.iter().filter(|(point, _)| own(point));
-            let counts: Vec<usize> = series.map(|(_, series)| series.wall.len()).collect();
-            let least = counts.iter().min().copied().unwrap_or(0) as u32;
-            (least, counts.iter().sum::<usize>())
+            let counts = series.map(|(point, series)| match point {
+                Point::Stage {
+                    kind: StageKind::Encode,
+                    ..
+                } => (series.wall.len() / encodes, series.wall.len()),
+                _ => (series.wall.len(), series.wall.len()),
+            });
+            let least = counts.clone().map(|(walks, _)| walks).min().unwrap_or(0) as u32;
+            (least, counts.map(|(_, samples)| samples).sum::<usize>())
         };
-        // What the last walk ran for the first time has no sample yet.
-        let mut fresh = false;
-        loop {
-            let (walks, samples) = done(&self.measured);
-            let narrow = self.measured.widest(own) <= self.plan.narrow;
-            let enough = walks >= self.plan.most || walks >= self.plan.least && narrow;
-            if enough && !fresh {
-                return Ok(());
-            }
-            let before = (samples, self.warm.len());
-            self.rests = walks % 2 == 1;
-            if self.runs(lane, StageKind::Encode) {
-                for frame in 0..self.plan.encodes {
-                    self.encode(lane, frame, true)?;
-                }
-            }
-            if self.runs(lane, StageKind::Ingest) {
-                self.walk(lane)?;
-            }
-            fresh = self.warm.len() > before.1;
-            if (done(&self.measured).1, self.warm.len()) == before {
-                // Nothing of this lane can be measured, or a point is out of reach.
-                return Ok(());
+        let (walks, samples) = done(&self.measured);
+        let narrow = self.measured.widest(own) <= self.plan.narrow;
+        let enough = walks >= self.plan.most || walks >= self.plan.least && narrow;
+        if enough && !fresh {
+            return Ok(None);
+        }
+        self.part(format!("stages on {}", self.lane_name(lane)));
+        let before = (samples, self.warm.len());
+        self.rests = walks % 2 == 1;
+        if self.runs(lane, StageKind::Encode) {
+            for frame in 0..self.plan.encodes {
+                self.encode(lane, frame, true)?;
             }
         }
+        if self.runs(lane, StageKind::Ingest) {
+            self.walk(lane)?;
+        }
+        // Else nothing of this lane can be measured, or a point is out of reach.
+        let went_on = (done(&self.measured).1, self.warm.len()) != before;
+        Ok(went_on.then_some(self.warm.len() > before.1))
     }
 
     pub(super) fn order(

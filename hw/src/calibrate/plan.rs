@@ -1,5 +1,9 @@
 //! Which sizes and depths are measured, and how often.
 
+use sim::dispatch::{Effect, Input};
+use sim::drive::Sink;
+use sim::simulation::Simulation;
+use sim::time::Instant;
 use sim::workload::mean_length;
 use sim::world::World;
 
@@ -52,6 +56,7 @@ impl Plan {
             most: 5,
             narrow: 0.03,
         }
+        .reaching(world)
         .fitting(world)
     }
 
@@ -77,6 +82,7 @@ impl Plan {
             narrow: 0.015,
             ..Self::quick(world)
         }
+        .reaching(world)
         .fitting(world)
     }
 
@@ -96,11 +102,12 @@ impl Plan {
         .fitting(world)
     }
 
-    /// Each stage of each lane twice at the sizes of a world's workload, and nothing else: a GPU compiles
-    /// kernels for each size that is new to the process.
+    /// Each stage of each lane twice at the sizes of a world's workload, and again at depths up to its deepest,
+    /// each twice the one before; nothing else. A GPU compiles kernels for sizes and depths that are new to the
+    /// process.
     pub fn warm_up(world: &World) -> Self {
         let (frame, prompt) = sizes(world);
-        Self {
+        let mut plan = Self {
             frames: vec![frame, frame],
             queries: vec![(prompt, 4), (prompt, 4)],
             encodes: 2,
@@ -108,8 +115,26 @@ impl Plan {
             pairs: false,
             checks: false,
             ..Self::smoke(world)
+        };
+        let depth = depth(world);
+        let mut reached = world.model.system_tokens + 2 * frame;
+        while reached + frame < depth {
+            let leap = reached.min(depth - reached - frame);
+            plan.frames.extend([leap, frame]);
+            reached += leap + frame;
         }
-        .fitting(world)
+        plan.fitting(world)
+    }
+
+    /// With a leap to the deepest context of a world's workload, and a frame there, unless it goes that far.
+    fn reaching(mut self, world: &World) -> Self {
+        let frame = sizes(world).0;
+        let reached = world.model.system_tokens + self.frames.iter().sum::<u32>();
+        let leap = depth(world).saturating_sub(reached + frame);
+        if leap > 0 {
+            self.frames.extend([leap, frame]);
+        }
+        self
     }
 
     /// Without the frames at the end for which the model's context has no room.
@@ -126,6 +151,24 @@ impl Plan {
         });
         self
     }
+}
+
+/// Tokens of the longest context that a world's workload publishes, by a simulation with what is known so far.
+fn depth(world: &World) -> u32 {
+    #[derive(Default)]
+    struct Deepest(u32);
+    impl Sink for Deepest {
+        fn input(&mut self, _: Instant, _: &Input) {}
+        fn effect(&mut self, _: Instant, effect: &Effect) {
+            if let Effect::Publish { tokens, .. } = effect {
+                self.0 = self.0.max(*tokens);
+            }
+        }
+    }
+    let mut deepest = Deepest::default();
+    // What a script stopped with, the run itself will say.
+    let _ = Simulation::new(world).run_into(0, &mut deepest);
+    deepest.0
 }
 
 /// Visual tokens of a frame and tokens of a prompt in a world's workload, the greatest of the streams';
