@@ -62,12 +62,23 @@ fn truth(world: &World, point: &Point) -> f64 {
     cost.alone.at(*size as f64, f64::from(*context)).secs
 }
 
+/// Measures a world's mocks by a plan, and goes on from what was measured `earlier`.
+fn measure<'w>(
+    world: &'w World,
+    plan: Plan,
+    earlier: Measured,
+    listener: impl FnMut(&Event) + 'w,
+) -> Measured {
+    let mocks = Mocks::new(world);
+    let registry = mocks.registry();
+    let measurer = Measurer::start(world, mocks.engines(), registry, plan, earlier, listener);
+    measurer.unwrap().measure().unwrap()
+}
+
 #[test]
 fn a_walk_measures_every_stage_and_no_contract_is_broken() {
     in_time(|| {
         let world = world("");
-        let mocks = Mocks::new(&world);
-        let registry = mocks.registry();
         let lines = RefCell::new(String::new());
         let listener = |event: &Event| {
             if let Event::Sample { point, timed } = event {
@@ -76,17 +87,7 @@ fn a_walk_measures_every_stage_and_no_contract_is_broken() {
                 lines.push('\n');
             }
         };
-        let earlier = Measured::default();
-        let measurer = Measurer::start(
-            &world,
-            mocks.engines(),
-            registry,
-            small(),
-            earlier,
-            listener,
-        )
-        .unwrap();
-        let measured = measurer.measure().unwrap();
+        let measured = measure(&world, small(), Measured::default(), listener);
         assert_eq!(journal::read(&lines.borrow()), Ok(measured.clone()));
         let mut cold = 0;
         for (point, series) in &measured.series {
@@ -126,8 +127,6 @@ fn a_walk_measures_every_stage_and_no_contract_is_broken() {
         assert_eq!(count(StageKind::Import), 10);
 
         // Going on from what is there measures nothing again.
-        let mocks = Mocks::new(&world);
-        let registry = mocks.registry();
         let again = |event: &Event| match event {
             Event::Sample {
                 point: Point::Clock { .. },
@@ -136,15 +135,7 @@ fn a_walk_measures_every_stage_and_no_contract_is_broken() {
             | Event::Part { .. } => {}
             Event::Sample { .. } => panic!("{event:?}"),
         };
-        let measurer = Measurer::start(
-            &world,
-            mocks.engines(),
-            registry,
-            small(),
-            measured.clone(),
-            again,
-        );
-        let mut same = measurer.unwrap().measure().unwrap();
+        let mut same = measure(&world, small(), measured.clone(), again);
         same.series
             .retain(|point, _| !matches!(point, Point::Clock { .. }));
         let mut before = measured;
@@ -159,8 +150,6 @@ fn a_walk_measures_every_stage_and_no_contract_is_broken() {
 fn lanes_take_turns_walk_by_walk() {
     in_time(|| {
         let world = world("");
-        let mocks = Mocks::new(&world);
-        let registry = mocks.registry();
         let order = RefCell::new(Vec::new());
         let listener = |event: &Event| {
             if let Event::Part { what, .. } = event
@@ -169,17 +158,8 @@ fn lanes_take_turns_walk_by_walk() {
                 order.borrow_mut().push(lane.to_owned());
             }
         };
-        let earlier = Measured::default();
-        let measurer = Measurer::start(
-            &world,
-            mocks.engines(),
-            registry,
-            small(),
-            earlier,
-            listener,
-        );
-        measurer.unwrap().measure().unwrap();
-        let order = order.into_inner();
+        measure(&world, small(), Measured::default(), listener);
+        let order = order.borrow();
         // Each at least three times, of which the first is cold.
         assert!(order.len() >= 9, "{order:?}");
         for round in order.chunks(3).take(3) {
@@ -210,8 +190,6 @@ fn plans_go_as_deep_as_the_workload() {
 fn pairs_are_measured_in_turns() {
     in_time(|| {
         let world = world("");
-        let mocks = Mocks::new(&world);
-        let registry = mocks.registry();
         let plan = Plan {
             pairs: true,
             least: 1,
@@ -222,10 +200,7 @@ fn pairs_are_measured_in_turns() {
             beside: (1, 2),
             ..small()
         };
-        let earlier = Measured::default();
-        let measurer =
-            Measurer::start(&world, mocks.engines(), registry, plan, earlier, |_| {}).unwrap();
-        let measured = measurer.measure().unwrap();
+        let measured = measure(&world, plan, Measured::default(), |_| {});
         let pairs = measured
             .series
             .keys()
@@ -239,8 +214,6 @@ fn pairs_are_measured_in_turns() {
 fn checks_are_measured_and_held_against_the_profile() {
     in_time(|| {
         let world = world("");
-        let mocks = Mocks::new(&world);
-        let registry = mocks.registry();
         let plan = Plan {
             checks: true,
             least: 1,
@@ -251,10 +224,7 @@ fn checks_are_measured_and_held_against_the_profile() {
             beside: (1, 2),
             ..small()
         };
-        let earlier = Measured::default();
-        let engines = mocks.engines();
-        let measurer = Measurer::start(&world, engines, registry, plan.clone(), earlier, |_| {});
-        let measured = measurer.unwrap().measure().unwrap();
+        let measured = measure(&world, plan.clone(), Measured::default(), |_| {});
         let checks = checks(&world, &plan, &measured);
         let engines: Vec<&str> = checks.groups.iter().map(|group| &*group.victim).collect();
         assert_eq!(engines, ["cpu", "gpu", "npu"]);

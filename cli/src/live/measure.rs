@@ -177,7 +177,7 @@ fn measure(
     .map_err(|error| engine(&error))?;
     let measured = measurer.measure().map_err(|error| engine(&error))?;
     bar.finish_and_clear();
-    for warning in warnings(&measured, &watch) {
+    for warning in warnings(world, &measured, &watch) {
         say(&format!("warning: {warning}"));
     }
     Ok(measured)

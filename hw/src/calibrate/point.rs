@@ -128,17 +128,13 @@ impl Series {
         Some(t * deviation / (self.wall.len() as f64).sqrt() / mean)
     }
 
-    /// Samples whose thread waited for more than 5 % of the time, and samples of which that is known. None
-    /// where the thread always waits: for a device, or for threads of its own.
+    /// Samples whose thread waited for more than 5 % of the time, and samples of which that is known.
     pub fn disturbed(&self) -> (usize, usize) {
         let known = self.wall.iter().zip(&self.cpu);
-        let waits = known.filter_map(|(wall, cpu)| Some(wall / (*cpu)?));
-        let waits: Vec<f64> = waits.collect();
-        if waits.iter().all(|&wait| wait > 1.05) {
-            return (0, 0);
-        }
-        let disturbed = waits.iter().filter(|&&wait| wait > 1.05).count();
-        (disturbed, waits.len())
+        let known = known.filter_map(|(wall, cpu)| Some((*wall, (*cpu)?)));
+        known.fold((0, 0), |(disturbed, all), (wall, cpu)| {
+            (disturbed + usize::from(wall > 1.05 * cpu), all + 1)
+        })
     }
 }
 
@@ -157,13 +153,15 @@ impl Measured {
         series.cpu.push(timed.cpu_s);
     }
 
-    /// Samples disturbed by other load, and samples of which that is known.
-    pub fn disturbed(&self) -> (usize, usize) {
+    /// Samples of the `engines` that were disturbed by other load, and samples of which that is known.
+    pub fn disturbed(&self, engines: impl Fn(&str) -> bool) -> (usize, usize) {
         self.series
             .iter()
             .filter(|(point, _)| match point {
                 // What a copy takes is hardly more than what sending it takes.
-                Point::Stage { kind, .. } => !matches!(kind, StageKind::Export | StageKind::Import),
+                Point::Stage { engine, kind, .. } => {
+                    engines(engine) && !matches!(kind, StageKind::Export | StageKind::Import)
+                }
                 _ => false,
             })
             .map(|(_, series)| series.disturbed())

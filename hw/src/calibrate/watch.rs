@@ -1,5 +1,8 @@
 //! What may have spoilt a measurement: other load, a host that took the cores away, clocks that changed.
 
+use sim::spec::soc::EngineKind;
+use sim::world::World;
+
 use super::point::{Measured, Point};
 
 /// Part of a time beyond which something is said of it.
@@ -47,14 +50,24 @@ fn times(text: &str) -> Option<Times> {
     })
 }
 
-/// What to say of a measurement that began with `watch` and ends now.
-pub fn warnings(measured: &Measured, watch: &Watch) -> Vec<String> {
-    since(measured, watch, &Watch::start())
+/// What to say of a measurement of a world's lanes that began with `watch` and ends now.
+pub fn warnings(world: &World, measured: &Measured, watch: &Watch) -> Vec<String> {
+    // The thread of a device's lane waits for the device.
+    let computes = |name: &str| {
+        let mut engines = world.engines.iter();
+        engines.any(|engine| engine.name == name && engine.kind == EngineKind::Cpu)
+    };
+    since(measured, computes, watch, &Watch::start())
 }
 
-fn since(measured: &Measured, began: &Watch, ended: &Watch) -> Vec<String> {
+fn since(
+    measured: &Measured,
+    computes: impl Fn(&str) -> bool,
+    began: &Watch,
+    ended: &Watch,
+) -> Vec<String> {
     let mut warnings = Vec::new();
-    let (disturbed, known) = measured.disturbed();
+    let (disturbed, known) = measured.disturbed(computes);
     if disturbed * 20 > known {
         warnings.push(format!(
             "in {disturbed} of {known} samples the lane's thread had to wait for its core: other software is running, and the profile is slower than the machine"
@@ -94,6 +107,8 @@ fn since(measured: &Measured, began: &Watch, ended: &Watch) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::bench::Timed;
+    use sim::spec::model::StageKind;
+
     use super::*;
 
     const STAT: &str = "cpu  100 0 50 800 10 0 0 40 5 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
@@ -128,7 +143,11 @@ mod tests {
         add(1.0);
         add(0.99);
         let quiet = (watch(0.1, 1000, 40), watch(2.0, 2000, 45));
-        assert_eq!(since(&measured, &quiet.0, &quiet.1), Vec::<String>::new());
+        let all = |_: &str| true;
+        assert_eq!(
+            since(&measured, all, &quiet.0, &quiet.1),
+            Vec::<String>::new()
+        );
         let mut slow = measured.clone();
         let timed = Timed {
             wall_s: 0.8,
@@ -136,11 +155,38 @@ mod tests {
         };
         slow.add(Point::Clock { lane: "cpu".into() }, timed);
         let loud = (watch(1.5, 1000, 40), watch(2.0, 2000, 240));
-        let said = since(&slow, &loud.0, &loud.1);
+        let said = since(&slow, all, &loud.0, &loud.1);
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(
             said[1].contains("20 %") && said[2].contains("20 % slower"),
             "{said:?}"
         );
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_device_is_not_disturbed() {
+        let mut measured = Measured::default();
+        for engine in ["cpu", "gpu"] {
+            for kind in [StageKind::Decode, StageKind::Import] {
+                let point = Point::Stage {
+                    engine: engine.into(),
+                    kind,
+                    size: 1,
+                    context: 0,
+                };
+                let timed = Timed {
+                    wall_s: 2.0,
+                    cpu_s: Some(1.0),
+                };
+                measured.add(point, timed);
+            }
+        }
+        let quiet = watch(0.1, 1000, 40);
+        let said = since(&measured, |engine| engine == "cpu", &quiet, &quiet);
+        assert!(
+            said.len() == 1 && said[0].contains("in 1 of 1 samples"),
+            "{said:?}"
+        );
+        assert!(since(&measured, |_| false, &quiet, &quiet).is_empty());
     }
 }
