@@ -14,7 +14,7 @@ use crate::world::{EngineId, LANES_MAX, LaneId, StageId, StreamId};
 const FEW_LANES: usize = 4;
 /// Longest estimate of an item, ns (19 h): what cannot be done counts as this, and a full queue of
 /// such still adds up.
-pub(super) const ESTIMATE_MAX: u64 = 1 << 46;
+const ESTIMATE_MAX: u64 = 1 << 46;
 /// Time of what an engine cannot do, ns, and the longest of what it can: sums of a few stay in range.
 const UNABLE: u64 = u64::MAX / 8;
 
@@ -158,14 +158,11 @@ impl State<'_> {
             decode
         };
         let time = |at: Option<At>| at.map_or(UNABLE, |at| ns(at.secs));
-        let ratio = |position: u8| self.corun_ratio(engine, graph.stages[position as usize]);
         Service {
             prefill: time(prefill),
             alone: time(prefill) + time(decode),
             prefill_mu: prefill.map_or(0.0, |at| intensity(at, port)),
             decode_mu: step.map_or(0.0, |at| intensity(at, port)),
-            prefill_ratio: ratio(graph.bound_at),
-            decode_ratio: ratio(graph.bound_end),
         }
     }
 
@@ -498,16 +495,19 @@ impl State<'_> {
             .max()
             .unwrap_or(0) as f64;
         let ids = others[..count].iter().map(|&(id, _)| id);
-        let switched = ids
-            .clone()
-            .any(|id| self.switches(self.lane(id).engine, engine));
+        let switching = self.believed().corun();
+        let switched = switching
+            && ids
+                .clone()
+                .any(|id| self.switches(self.lane(id).engine, engine));
         let mut started = 0.0;
         let mut harm = 0.0;
         let prefill = estimate.prepare + service.prefill;
         let decode = service.alone - service.prefill;
-        for (alone, mu, ratio) in [
-            (prefill, service.prefill_mu, service.prefill_ratio),
-            (decode, service.decode_mu, service.decode_ratio),
+        let graph = &self.world.query_graph;
+        for (alone, mu, position) in [
+            (prefill, service.prefill_mu, graph.bound_at),
+            (decode, service.decode_mu, graph.bound_end),
         ] {
             let alone = alone as f64;
             if started >= longest {
@@ -520,14 +520,17 @@ impl State<'_> {
             self.memo
                 .slowdowns(model, &loads[..=count], &mut with[..=count]);
             if switched {
-                with[0] *= ratio;
+                with[0] *= self.corun_ratio(engine, graph.stages[position as usize]);
             }
             // The overlapped part runs at 1/s; the rest alone.
             let overlapped = (longest - started).clamp(0.0, alone * with[0]);
             let ended = started + alone + overlapped * (1.0 - 1.0 / with[0]);
             for (index, &(id, left)) in others[..count].iter().enumerate() {
                 let without = without[index + 1];
-                let with = with[index + 1] * self.switched_by(engine, id, ids.clone());
+                let mut with = with[index + 1];
+                if switching {
+                    with *= self.switched_by(engine, id, ids.clone());
+                }
                 if with > without {
                     let overlap = ((left as f64).min(ended) - started).max(0.0);
                     let behind = 1 + self.lane(id).queries.len();
@@ -578,12 +581,18 @@ impl State<'_> {
     /// An item with its expected time on `lane`.
     #[inline(always)]
     pub(crate) fn item(&self, job: JobId, part: Part, lane: LaneId) -> Item {
+        self.item_for(job, part, self.item_time(job, part, lane))
+    }
+
+    /// An item that is expected to take so long, ns.
+    #[inline(always)]
+    pub(crate) fn item_for(&self, job: JobId, part: Part, expected: u64) -> Item {
         Item {
             job,
             part,
             query: self.job(job).class == Class::Query,
             arrived: self.job(job).arrived,
-            estimate: self.item_time(job, part, lane).min(ESTIMATE_MAX),
+            estimate: expected.min(ESTIMATE_MAX),
         }
     }
 }

@@ -99,9 +99,6 @@ pub(crate) struct Service {
     /// Memory intensities of the two.
     pub(crate) prefill_mu: f64,
     pub(crate) decode_mu: f64,
-    /// Times of the two at the engine's costs beside others ÷ at those alone.
-    pub(crate) prefill_ratio: f64,
-    pub(crate) decode_ratio: f64,
 }
 
 impl Service {
@@ -110,8 +107,6 @@ impl Service {
         alone: 0,
         prefill_mu: 0.0,
         decode_mu: 0.0,
-        prefill_ratio: 1.0,
-        decode_ratio: 1.0,
     };
 }
 

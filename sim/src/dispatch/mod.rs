@@ -31,7 +31,7 @@ pub use message::{Completion, Effect, Effects, Input, Preparation, Reason, Task}
 pub(crate) use state::lanes_of;
 
 use context::{Resident, StreamState, answer_item, chain, frame_item};
-use estimate::{ESTIMATE_MAX, Quote};
+use estimate::Quote;
 use memo::{Service, ServiceMemo, SlowdownMemo};
 use policy::{Decision, Policy, Request, View};
 use state::{Class, Job, JobId, LaneState, NO_TICKET, Part, Plan, Ready, State, Step, UNBOUND};
@@ -482,10 +482,12 @@ impl<'w> Dispatcher<'w> {
                     } else {
                         self.state.ready.remove(at);
                     }
-                    let mut item = self.state.item(job, Part::Bound, lane);
-                    if let Decision::PlaceFor(_, expected) = decision {
-                        item.estimate = expected.0.min(ESTIMATE_MAX);
-                    }
+                    let item = match decision {
+                        Decision::PlaceFor(_, expected) => {
+                            self.state.item_for(job, Part::Bound, expected.0)
+                        }
+                        _ => self.state.item(job, Part::Bound, lane),
+                    };
                     self.state.lane_mut(lane).push_query(item);
                 }
                 Decision::Wait => at += 1,

@@ -22,9 +22,9 @@ pub(super) struct Played {
     /// DRAM bytes, and the same in whole bytes.
     pub(super) bytes: f64,
     pub(super) whole_bytes: u64,
-    /// Its load alone, and while another lane is busy, with the ratio of its times.
+    /// Its load alone.
     pub(super) load: Load,
-    pub(super) corun_load: Load,
+    /// Its time while another lane is busy ÷ its time alone, contention left out.
     pub(super) corun_ratio: f64,
     pub(super) lane: LaneId,
     /// CPU cores that it keeps busy, its lane's own included.
@@ -120,7 +120,6 @@ impl Played {
         bytes: 0.0,
         whole_bytes: 0,
         load: Load::NONE,
-        corun_load: Load::NONE,
         corun_ratio: 1.0,
         lane: LaneId(0),
         cores: 0.0,
@@ -129,6 +128,21 @@ impl Played {
         measured: true,
         noisy: false,
     };
+
+    /// Its load at its costs beside others.
+    pub(super) fn corun_load(&self, world: &World) -> Load {
+        let engine = self.load.engine;
+        let beside = At {
+            secs: self.secs * self.corun_ratio,
+            bytes: self.bytes,
+            measured: self.measured,
+        };
+        let port = world.engines[engine.0 as usize].port_bytes_per_s;
+        Load {
+            engine,
+            mu: intensity(beside, port),
+        }
+    }
 
     #[cold]
     #[inline(never)]
@@ -168,14 +182,6 @@ impl Played {
             engine,
             mu: intensity(whole, port),
         };
-        let beside = At {
-            secs: secs * costs.corun_ratio,
-            ..whole
-        };
-        let corun_load = Load {
-            engine,
-            mu: intensity(beside, port),
-        };
         let on_cpu = world.engines[engine.0 as usize].kind == EngineKind::Cpu;
         Self {
             id,
@@ -184,7 +190,6 @@ impl Played {
             bytes,
             whole_bytes: (bytes + 0.5) as u64,
             load,
-            corun_load,
             corun_ratio: costs.corun_ratio,
             lane,
             cores: world.lanes[lane.0 as usize].cores + costs.host_cores,

@@ -40,7 +40,7 @@ impl<const N: usize> Together<N> {
             let mut others = tasks.clone().enumerate().filter(|(other, _)| *other != at);
             beside[at] = mask != 0 && others.any(|(_, other)| mask >> other.load.engine.0 & 1 != 0);
             *load = if beside[at] {
-                played.corun_load
+                played.corun_load(world)
             } else {
                 played.load
             };
