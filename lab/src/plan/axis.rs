@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use sim::metrics::{Metric as Number, Time};
 use toml_edit::{DocumentMut, InlineTable, Item, Table, Value, value};
 
-use super::target::{Metric, Time};
+use super::target::Metric;
 
 /// What is made as large as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +78,11 @@ impl Axis {
     /// one is wrong.
     pub fn monotone(self, metric: Metric) -> bool {
         match metric {
-            Metric::Time(Time::Staleness, _) => self != Self::FrameRate,
-            Metric::EnergyPerRequest => !matches!(self, Self::QueryRate | Self::Streams),
-            Metric::Throughput | Metric::TokenThroughput => {
+            Metric::Of(Number::Time(Time::Staleness, _)) => self != Self::FrameRate,
+            Metric::Of(Number::EnergyPerRequest) => {
+                !matches!(self, Self::QueryRate | Self::Streams)
+            }
+            Metric::Of(Number::Throughput | Number::TokenThroughput) => {
                 !matches!(self, Self::QueryRate | Self::Streams)
             }
             _ => true,

@@ -16,6 +16,7 @@ mod tests;
 
 use sim::diag::Faults;
 use sim::load::{Files, Inputs, Library, Numbers};
+use sim::metrics::Metric as Number;
 use sim::world::World;
 
 pub use axis::Axis;
@@ -223,8 +224,10 @@ pub fn plan(
     let inputs = case.inputs()?;
     let world = inputs.world().map_err(PlanError::Faults)?;
     for target in targets {
-        let powerless = matches!(target.metric, Metric::Power | Metric::EnergyPerRequest)
-            && world.power.is_none();
+        let powerless = matches!(
+            target.metric,
+            Metric::Of(Number::MeanPower | Number::EnergyPerRequest)
+        ) && world.power.is_none();
         if powerless {
             return Err(PlanError::Question(format!(
                 "`{}`: the profile of {} states no power, so energy is unknown",

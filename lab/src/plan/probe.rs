@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 use sim::diag::Faults;
-use sim::metrics::{LoadVerdict, Summary};
+use sim::metrics::{Count, LoadVerdict, Summary};
 use sim::simulation::Simulation;
 use sim::world::World;
 
-use super::target::Target;
+use super::target::{Metric, Target};
 use reports::interval::{Estimate, Replicated};
 
 /// Whether a load meets its targets.
@@ -137,7 +137,7 @@ fn hold(target: &Target, runs: &Replicated) -> Held {
         (summary.arrived > 0).then(|| refused as f64 / summary.arrived as f64)
     });
     let most = match target.metric {
-        super::target::Metric::Refused => f64::INFINITY,
+        Metric::Share(Count::Refused) => f64::INFINITY,
         _ => 0.05,
     };
     if target.metric.needs_steady() && refusals.is_some_and(|share| share.mean > most) {

@@ -2,85 +2,29 @@
 
 use std::fmt;
 
-use sim::metrics::{Latency, Summary};
+use sim::metrics::{Count, Metric as Number, Statistic, Summary, Time};
 
 /// What a target bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// A time of requests or frames, and which number of it.
-    Time(Time, Of),
-    /// Answers per second.
-    Throughput,
-    /// Answer tokens per second.
-    TokenThroughput,
-    /// Mean power, W.
-    Power,
-    /// Energy per answer, J.
-    EnergyPerRequest,
-    /// Weights, reserved and background memory and the most KV at once, bytes.
-    Memory,
-    /// Share of queries refused.
-    Refused,
-    /// Share of answers after their deadline.
-    Late,
+    /// A number of a run.
+    Of(Number),
+    /// That many of all queries, as a share.
+    Share(Count),
 }
 
-/// A time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Time {
-    /// Arrival to first token.
-    Ttft,
-    /// Arrival to last token.
-    Completion,
-    /// Time per later token.
-    Tpot,
-    /// Age of the newest frame in the answer.
-    Staleness,
-    /// Arrival to the first stage.
-    Queueing,
-    /// Frame arrival to publication.
-    Publication,
-}
-
-/// A number of a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
-    /// Mean.
-    Mean,
-    /// Median.
-    P50,
-    /// 95th percentile.
-    P95,
-    /// 99th percentile.
-    P99,
-    /// Largest.
-    Max,
-}
-
-const TIMES: [(&str, Time); 6] = [
-    ("ttft", Time::Ttft),
-    ("completion", Time::Completion),
-    ("tpot", Time::Tpot),
-    ("staleness", Time::Staleness),
-    ("queueing", Time::Queueing),
-    ("publication", Time::Publication),
-];
-const NUMBERS: [(&str, Of); 5] = [
-    ("mean", Of::Mean),
-    ("p50", Of::P50),
-    ("p95", Of::P95),
-    ("p99", Of::P99),
-    ("max", Of::Max),
-];
-const OTHERS: [(&str, Metric); 8] = [
-    ("throughput", Metric::Throughput),
-    ("token_throughput", Metric::TokenThroughput),
-    ("energy", Metric::Power),
-    ("power", Metric::Power),
-    ("energy_per_request", Metric::EnergyPerRequest),
-    ("memory", Metric::Memory),
-    ("refused", Metric::Refused),
-    ("late", Metric::Late),
+/// What targets bound beside times: the usual name of each comes last.
+const OTHERS: [(&str, Metric); 10] = [
+    ("throughput", Metric::Of(Number::Throughput)),
+    ("token_throughput", Metric::Of(Number::TokenThroughput)),
+    ("energy", Metric::Of(Number::MeanPower)),
+    ("mean_power", Metric::Of(Number::MeanPower)),
+    ("power", Metric::Of(Number::MeanPower)),
+    ("energy_per_request", Metric::Of(Number::EnergyPerRequest)),
+    ("peak_memory", Metric::Of(Number::PeakMemory)),
+    ("memory", Metric::Of(Number::PeakMemory)),
+    ("refused", Metric::Share(Count::Refused)),
+    ("late", Metric::Share(Count::Late)),
 ];
 
 impl Metric {
@@ -88,27 +32,22 @@ impl Metric {
         if let Some((_, metric)) = OTHERS.iter().find(|(name, _)| *name == text) {
             return Some(*metric);
         }
-        let (time, number) = text.rsplit_once('_')?;
-        let (_, time) = TIMES.iter().find(|(name, _)| *name == time)?;
-        let (_, number) = NUMBERS.iter().find(|(name, _)| *name == number)?;
-        Some(Self::Time(*time, *number))
+        let time = Number::parse(text).filter(|metric| matches!(metric, Number::Time(..)));
+        time.map(Self::Of)
     }
 
     /// Units by name, with how many of the metric's own unit each is; the first is its own.
     fn units(self) -> &'static [(&'static str, f64)] {
-        match self {
-            Self::Time(..) => &[
-                ("s", 1.0),
-                ("ms", 1e-3),
-                ("us", 1e-6),
-                ("µs", 1e-6),
-                ("min", 60.0),
-            ],
-            Self::Throughput => &[("req/s", 1.0), ("req/min", 1.0 / 60.0), ("/s", 1.0)],
-            Self::TokenThroughput => &[("tok/s", 1.0), ("t/s", 1.0)],
-            Self::Power => &[("W", 1.0), ("mW", 1e-3), ("kW", 1e3)],
-            Self::EnergyPerRequest => &[("J", 1.0), ("mJ", 1e-3), ("kJ", 1e3), ("Wh", 3600.0)],
-            Self::Memory => &[
+        let number = match self {
+            Self::Share(_) => return &[("%", 0.01), ("1", 1.0)],
+            Self::Of(number) => number,
+        };
+        match number {
+            Number::Throughput => &[("req/s", 1.0), ("req/min", 1.0 / 60.0), ("/s", 1.0)],
+            Number::TokenThroughput => &[("tok/s", 1.0), ("t/s", 1.0)],
+            Number::MeanPower => &[("W", 1.0), ("mW", 1e-3), ("kW", 1e3)],
+            Number::EnergyPerRequest => &[("J", 1.0), ("mJ", 1e-3), ("kJ", 1e3), ("Wh", 3600.0)],
+            Number::PeakMemory => &[
                 ("B", 1.0),
                 ("kB", 1e3),
                 ("MB", 1e6),
@@ -117,64 +56,53 @@ impl Metric {
                 ("MiB", 1_048_576.0),
                 ("GiB", 1_073_741_824.0),
             ],
-            Self::Refused | Self::Late => &[("%", 0.01), ("1", 1.0)],
+            // Of the rest, targets name times alone.
+            _ => &[
+                ("s", 1.0),
+                ("ms", 1e-3),
+                ("us", 1e-6),
+                ("µs", 1e-6),
+                ("min", 60.0),
+            ],
         }
+    }
+
+    /// Its own unit.
+    pub(super) fn unit(self) -> &'static str {
+        self.units()[0].0
     }
 
     /// Whether more is better.
     pub fn rises(self) -> bool {
-        matches!(self, Self::Throughput | Self::TokenThroughput)
+        matches!(self, Self::Of(Number::Throughput | Number::TokenThroughput))
     }
 
     /// Whether a queue that grows leaves it without a steady value.
     pub fn needs_steady(self) -> bool {
-        matches!(self, Self::Time(..) | Self::Late)
+        matches!(self, Self::Of(Number::Time(..)) | Self::Share(Count::Late))
     }
 
     /// Its value in a run; `None` where the run has none.
     pub fn of(self, summary: &Summary) -> Option<f64> {
-        let share =
-            |count: u64| (summary.arrived > 0).then(|| count as f64 / summary.arrived as f64);
         match self {
-            Self::Time(time, number) => {
-                let latency: &Latency = match time {
-                    Time::Ttft => &summary.ttft_s,
-                    Time::Completion => &summary.completion_s,
-                    Time::Tpot => &summary.tpot_s,
-                    Time::Staleness => &summary.staleness_s,
-                    Time::Queueing => &summary.queueing_s,
-                    Time::Publication => &summary.publication_s,
-                };
-                match number {
-                    Of::Mean => latency.mean,
-                    Of::P50 => latency.p50,
-                    Of::P95 => latency.p95,
-                    Of::P99 => latency.p99,
-                    Of::Max => latency.max,
-                }
+            Self::Of(number) => number.of(summary),
+            Self::Share(count) => {
+                let count = Number::Count(count).of(summary)?;
+                (summary.arrived > 0).then(|| count / summary.arrived as f64)
             }
-            Self::Throughput => Some(summary.throughput_rps),
-            Self::TokenThroughput => Some(summary.tokens_per_s),
-            Self::Power => summary.mean_power_w,
-            Self::EnergyPerRequest => summary.energy_per_request_j,
-            Self::Memory => Some(summary.peak_memory_bytes as f64),
-            Self::Refused => share(summary.refused.iter().map(|(_, count)| count).sum()),
-            Self::Late => share(summary.late),
         }
     }
 }
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Time(time, number) = self {
-            let time = TIMES.iter().find(|(_, known)| known == time);
-            let number = NUMBERS.iter().find(|(_, known)| known == number);
-            if let (Some((time, _)), Some((number, _))) = (time, number) {
-                return write!(f, "{time}_{number}");
-            }
+        match OTHERS.iter().rev().find(|(_, known)| known == self) {
+            Some((name, _)) => f.write_str(name),
+            None => match self {
+                Self::Of(number) => number.fmt(f),
+                Self::Share(count) => Number::Count(*count).fmt(f),
+            },
         }
-        let name = OTHERS.iter().rev().find(|(_, known)| known == self);
-        f.write_str(name.map_or("", |(name, _)| name))
     }
 }
 
@@ -225,13 +153,13 @@ impl Target {
             ));
         };
         let metric = Metric::parse(&name.to_lowercase()).ok_or_else(|| {
-            let all: Vec<String> = TIMES
-                .iter()
-                .flat_map(|(time, _)| NUMBERS.iter().map(move |(n, _)| format!("{time}_{n}")))
+            let times = Number::all().filter(|number| matches!(number, Number::Time(..)));
+            let all: Vec<String> = times
+                .map(|time| time.to_string())
                 .chain(OTHERS.iter().map(|(name, _)| (*name).to_owned()))
                 .collect();
-            let times = TIMES.map(|(name, _)| name).join(", ");
-            let numbers = NUMBERS.map(|(name, _)| name).join(", ");
+            let times = Time::ALL.map(|(name, _)| name).join(", ");
+            let numbers = Statistic::ALL.map(|(name, _)| name).join(", ");
             let others = OTHERS.map(|(name, _)| name).join(", ");
             let hint = match nearest(&name.to_lowercase(), all.iter().map(String::as_str)) {
                 Some(near) => format!("; did you mean `{near}`?"),

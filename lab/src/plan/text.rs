@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use reports::plot::{Cell, Map};
 use serde_json::{Value, json};
+use sim::metrics::Metric as Number;
 
 use super::axis::Axis;
 use super::need::Need;
@@ -32,13 +33,9 @@ fn short(value: f64) -> String {
 /// A metric's value with its unit.
 fn shown(metric: Metric, value: f64) -> String {
     match metric {
-        Metric::Time(..) => format!("{} s", short(value)),
-        Metric::Throughput => format!("{} req/s", short(value)),
-        Metric::TokenThroughput => format!("{} tok/s", short(value)),
-        Metric::Power => format!("{} W", short(value)),
-        Metric::EnergyPerRequest => format!("{} J", short(value)),
-        Metric::Memory => format!("{} GB", short(value / 1e9)),
-        Metric::Refused | Metric::Late => format!("{} %", short(100.0 * value)),
+        Metric::Share(_) => format!("{} %", short(100.0 * value)),
+        Metric::Of(Number::PeakMemory) => format!("{} GB", short(value / 1e9)),
+        other @ Metric::Of(_) => format!("{} {}", short(value), other.unit()),
     }
 }
 

@@ -6,10 +6,12 @@
 //! end of asking; busy times, traffic and energy to that from the end of the warm-up to the end of the
 //! run.
 
+mod named;
 mod queue;
 mod sample;
 mod summary;
 
+pub use named::{Count, Metric, Statistic, Time};
 pub use sample::Sample;
 pub use summary::{EngineSummary, Latency, LoadVerdict, Preparations, Summary};
 

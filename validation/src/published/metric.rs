@@ -1,6 +1,6 @@
 //! Metrics by name, and how each is read from what a play showed.
 
-use sim::metrics::{Latency, LoadVerdict, Summary};
+use sim::metrics::{LoadVerdict, Metric as Number, Statistic, Summary, Time};
 
 use super::play::Outcome;
 use super::unit::Dimension;
@@ -15,19 +15,10 @@ pub struct Metric {
 /// What is read from one configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Base {
-    Throughput,
-    TokenThroughput,
-    Completion,
-    Latency(Series, Statistic),
-    FramesBehind,
+    /// A number of any run.
+    Run(Number),
     Busy(String),
-    Bandwidth,
-    Energy(Option<String>),
-    EnergyPerRequest,
-    MeanPower,
-    PeakMemory,
-    PeakKv,
-    Count(Count),
+    Energy(String),
     Decode(Option<String>),
     Prefill(Option<String>),
     ReadBandwidth(Option<String>),
@@ -46,83 +37,6 @@ enum Against {
     /// The best change over several loads, each against the worse of two others.
     BestChange,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Series {
-    Ttft,
-    Completion,
-    Tpot,
-    Staleness,
-    Queueing,
-    Publication,
-}
-
-const SERIES: [(&str, Series); 6] = [
-    ("ttft", Series::Ttft),
-    ("completion", Series::Completion),
-    ("tpot", Series::Tpot),
-    ("staleness", Series::Staleness),
-    ("queueing", Series::Queueing),
-    ("publication", Series::Publication),
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Statistic {
-    Mean,
-    P50,
-    P95,
-    P99,
-    Max,
-}
-
-const STATISTICS: [(&str, Statistic); 5] = [
-    ("mean", Statistic::Mean),
-    ("p50", Statistic::P50),
-    ("p95", Statistic::P95),
-    ("p99", Statistic::P99),
-    ("max", Statistic::Max),
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Count {
-    Arrived,
-    Answered,
-    Refused,
-    Late,
-    Frames,
-    FramesRefused,
-    Reused,
-    Imported,
-    Reconstructed,
-    Evicted,
-}
-
-const COUNTS: [(&str, Count); 10] = [
-    ("arrived", Count::Arrived),
-    ("answered", Count::Answered),
-    ("refused", Count::Refused),
-    ("late", Count::Late),
-    ("frames", Count::Frames),
-    ("frames_refused", Count::FramesRefused),
-    ("reused", Count::Reused),
-    ("imported", Count::Imported),
-    ("reconstructed", Count::Reconstructed),
-    ("evicted", Count::Evicted),
-];
-
-const FIXED: [(&str, Base); 11] = [
-    ("throughput", Base::Throughput),
-    ("token_throughput", Base::TokenThroughput),
-    ("completion", Base::Completion),
-    ("frames_behind", Base::FramesBehind),
-    ("mean_bandwidth", Base::Bandwidth),
-    ("energy", Base::Energy(None)),
-    ("energy_per_request", Base::EnergyPerRequest),
-    ("mean_power", Base::MeanPower),
-    ("peak_memory", Base::PeakMemory),
-    ("peak_kv", Base::PeakKv),
-    ("decode", Base::Decode(None)),
-];
 
 const AGAINST: [(&str, Against); 3] = [
     ("_ratio", Against::Ratio),
@@ -163,7 +77,7 @@ impl Metric {
     pub fn published(name: &str) -> Option<Self> {
         if name == "query_completion_time_change" {
             return Some(Self {
-                base: Base::Latency(Series::Completion, Statistic::Mean),
+                base: Base::Run(Number::Time(Time::Completion, Statistic::Mean)),
                 against: Against::BestChange,
             });
         }
@@ -173,14 +87,10 @@ impl Metric {
 
     /// All names, with `ENGINE` and `LANE` for those of the SoC.
     pub fn names() -> Vec<String> {
-        let mut names: Vec<String> = FIXED.iter().map(|(name, _)| (*name).to_owned()).collect();
-        for (series, _) in SERIES {
-            let statistics = STATISTICS.iter();
-            names.extend(statistics.map(|(statistic, _)| format!("{series}_{statistic}")));
-        }
-        names.extend(COUNTS.iter().map(|(name, _)| (*name).to_owned()));
+        let mut names: Vec<String> = Number::all().map(|number| number.to_string()).collect();
         names.extend(
             [
+                "decode",
                 "prefill",
                 "ENGINE_busy",
                 "energy_ENGINE",
@@ -250,24 +160,12 @@ impl Metric {
 
 impl Base {
     fn parse(name: &str) -> Option<Self> {
-        if let Some((_, base)) = FIXED.iter().find(|(fixed, _)| *fixed == name) {
-            return Some(base.clone());
-        }
-        if let Some((_, count)) = COUNTS.iter().find(|(count, _)| *count == name) {
-            return Some(Self::Count(*count));
-        }
-        for (series, of) in SERIES {
-            let Some(rest) = name
-                .strip_prefix(series)
-                .and_then(|rest| rest.strip_prefix('_'))
-            else {
-                continue;
-            };
-            let statistic = STATISTICS.iter().find(|(statistic, _)| *statistic == rest);
-            return statistic.map(|(_, statistic)| Self::Latency(of, *statistic));
+        if let Some(number) = Number::parse(name) {
+            return Some(Self::Run(number));
         }
         let some = |rest: &str| Some(rest.to_owned()).filter(|rest| !rest.is_empty());
         match name {
+            "decode" => return Some(Self::Decode(None)),
             "prefill" => return Some(Self::Prefill(None)),
             "read_bandwidth" => return Some(Self::ReadBandwidth(None)),
             _ => {}
@@ -276,7 +174,7 @@ impl Base {
             return some(engine).map(Self::Busy);
         }
         if let Some(engine) = name.strip_prefix("energy_") {
-            return some(engine).map(|engine| Self::Energy(Some(engine)));
+            return some(engine).map(Self::Energy);
         }
         if let Some(lane) = name.strip_prefix("decode_") {
             return some(lane).map(|lane| Self::Decode(Some(lane)));
@@ -290,44 +188,33 @@ impl Base {
 
     fn dimension(&self) -> Dimension {
         match self {
-            Self::Throughput => Dimension::RequestRate,
-            Self::TokenThroughput | Self::Decode(_) | Self::Prefill(_) => Dimension::TokenRate,
-            Self::Completion | Self::Latency(..) => Dimension::Time,
+            Self::Run(number) => match number {
+                Number::Throughput => Dimension::RequestRate,
+                Number::TokenThroughput => Dimension::TokenRate,
+                Number::Completion | Number::Time(..) => Dimension::Time,
+                Number::MeanBandwidth => Dimension::Bandwidth,
+                Number::Energy | Number::EnergyPerRequest => Dimension::Energy,
+                Number::MeanPower => Dimension::Power,
+                Number::PeakMemory | Number::PeakKv => Dimension::Memory,
+                Number::FramesBehind | Number::Count(_) => Dimension::Count,
+            },
+            Self::Decode(_) | Self::Prefill(_) => Dimension::TokenRate,
             Self::Busy(_) => Dimension::Share,
-            Self::Bandwidth | Self::ReadBandwidth(_) => Dimension::Bandwidth,
-            Self::Energy(_) | Self::EnergyPerRequest => Dimension::Energy,
-            Self::MeanPower => Dimension::Power,
-            Self::PeakMemory | Self::PeakKv => Dimension::Memory,
-            Self::FramesBehind | Self::Count(_) => Dimension::Count,
+            Self::ReadBandwidth(_) => Dimension::Bandwidth,
+            Self::Energy(_) => Dimension::Energy,
         }
-    }
-
-    /// Whether it depends on how long an overloaded run is.
-    fn grows(&self, summary: &Summary) -> bool {
-        summary.load == LoadVerdict::Saturated && !matches!(self, Self::Latency(Series::Tpot, _))
     }
 
     fn read(&self, outcome: &Outcome) -> Result<f64, Missing> {
         let summary = &outcome.summary;
-        let unanswered = || Missing::Absent("nothing was answered".to_owned());
-        let powerless = || Missing::Absent("the profile says nothing of power".to_owned());
-        let answered = |value: f64| {
-            let any = summary.completed > 0;
-            any.then_some(value).ok_or_else(unanswered)
-        };
         match self {
-            Self::Throughput => Ok(summary.throughput_rps),
-            Self::TokenThroughput => Ok(summary.tokens_per_s),
-            // To the last answer.
-            Self::Completion => answered(summary.window_s),
-            Self::Latency(..) | Self::FramesBehind if self.grows(summary) => Err(Missing::Absent(
+            Self::Run(number) if grows(*number, summary) => Err(Missing::Absent(
                 "a queue grows, so there is no steady value: it would depend on the run's length"
                     .to_owned(),
             )),
-            Self::Latency(series, statistic) => statistic
-                .of(series.of(summary))
-                .ok_or_else(|| Missing::Absent("nothing was measured of it".to_owned())),
-            Self::FramesBehind => summary.frames_behind.ok_or_else(unanswered),
+            Self::Run(number) => number
+                .of(summary)
+                .ok_or_else(|| Missing::Absent(why_none(*number).to_owned())),
             Self::Busy(engine) => {
                 let engines = &summary.engines;
                 let found = engines.iter().find(|known| known.name == *engine);
@@ -336,25 +223,40 @@ impl Base {
                     unknown("engine", engine, names)
                 })
             }
-            Self::Bandwidth => Ok(summary.mean_bandwidth_gbps),
-            Self::Energy(None) => summary.energy_j.ok_or_else(powerless),
-            Self::Energy(Some(engine)) => {
+            Self::Energy(engine) => {
+                let powerless = || Missing::Absent(POWERLESS.to_owned());
                 let energy = outcome.energy_j.as_ref().ok_or_else(powerless)?;
                 let names = energy.keys().map(String::as_str);
                 let found = energy.get(engine).copied();
                 found.ok_or_else(|| unknown("engine", engine, names))
             }
-            Self::EnergyPerRequest => summary.energy_per_request_j.ok_or_else(powerless),
-            Self::MeanPower => summary.mean_power_w.ok_or_else(powerless),
-            Self::PeakMemory => Ok(summary.peak_memory_bytes as f64),
-            Self::PeakKv => Ok(summary.peak_kv_bytes as f64),
-            Self::Count(count) => Ok(count.of(summary) as f64),
             Self::Decode(lane) => rate(&outcome.decode_rates, lane.as_deref(), outcome),
             Self::Prefill(lane) => rate(&outcome.prefill_rates, lane.as_deref(), outcome),
             Self::ReadBandwidth(_) => Err(Missing::Wrong(
                 "a read kernel is compared with nothing".to_owned(),
             )),
         }
+    }
+}
+
+const POWERLESS: &str = "the profile says nothing of power";
+
+/// Whether a number depends on how long an overloaded run is.
+fn grows(number: Number, summary: &Summary) -> bool {
+    let of_queues = match number {
+        Number::Time(time, _) => time != Time::Tpot,
+        Number::FramesBehind => true,
+        _ => false,
+    };
+    of_queues && summary.load == LoadVerdict::Saturated
+}
+
+/// Why a run has no such number.
+fn why_none(number: Number) -> &'static str {
+    match number {
+        Number::Energy | Number::EnergyPerRequest | Number::MeanPower => POWERLESS,
+        Number::Time(..) => "nothing was measured of it",
+        _ => "nothing was answered",
     }
 }
 
@@ -384,50 +286,6 @@ fn unknown<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str>) -> 
         "the SoC has no {what} `{name}`, but {}",
         names.join(", ")
     ))
-}
-
-impl Series {
-    fn of(self, summary: &Summary) -> &Latency {
-        match self {
-            Self::Ttft => &summary.ttft_s,
-            Self::Completion => &summary.completion_s,
-            Self::Tpot => &summary.tpot_s,
-            Self::Staleness => &summary.staleness_s,
-            Self::Queueing => &summary.queueing_s,
-            Self::Publication => &summary.publication_s,
-        }
-    }
-}
-
-impl Statistic {
-    fn of(self, latency: &Latency) -> Option<f64> {
-        match self {
-            Self::Mean => latency.mean,
-            Self::P50 => latency.p50,
-            Self::P95 => latency.p95,
-            Self::P99 => latency.p99,
-            Self::Max => latency.max,
-        }
-    }
-}
-
-impl Count {
-    fn of(self, summary: &Summary) -> u64 {
-        match self {
-            Self::Arrived => summary.arrived,
-            Self::Answered => summary.completed,
-            Self::Refused => summary.refused.iter().map(|(_, count)| count).sum(),
-            Self::Late => summary.late,
-            Self::Frames => summary.frames,
-            Self::FramesRefused => summary.frames_refused,
-            Self::Reused => summary.preparations.reuse,
-            Self::Imported => summary.preparations.import,
-            Self::Reconstructed => {
-                summary.preparations.reconstruct + summary.preparations.import_and_reconstruct
-            }
-            Self::Evicted => summary.evictions,
-        }
-    }
 }
 
 #[cfg(test)]
