@@ -13,7 +13,7 @@ use sim::metrics::{Metrics, Summary};
 use sim::time::Instant;
 use sim::trace::{self, Header, Record, Recorder, Writer, replay};
 use sim::world::{LaneId, STAGES_MAX, World};
-use validation::live::{Played, StageTimes};
+use validation::live::{Played, StageTimes, Stale, same_script};
 
 use super::Setup;
 use super::engines::{again, engine, live, start};
@@ -69,20 +69,15 @@ impl Plays {
         play: Play,
         stages: &mut StageTimes<'_>,
     ) -> Result<(Summary, Played), Failure> {
-        let name = format!("{}.{}.{}", world.policy, play.run, play.repeat);
-        let name: String = name
-            .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || c == '.' {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect();
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
+        let policy = world.policy.to_string().replace(|c| !plain(c), "_");
+        let name = format!("{policy}.{}.{}", play.run, play.repeat);
         let paths = self.folder.as_ref().map(|folder| {
             ["trace.jsonl", "json"].map(|ending| folder.join(format!("{name}.{ending}")))
         });
+        if let (Some(folder), Some(script)) = (&self.folder, &world.script) {
+            same_text(folder, &policy, script.text())?;
+        }
         let kept = match &paths {
             Some([trace, beside]) if trace.exists() && beside.exists() => {
                 Some(kept(world, play, trace, beside)?)
@@ -147,6 +142,26 @@ fn feed(records: &[(Instant, Record)], sink: &mut impl Sink) {
             Record::Effect(effect) => sink.effect(at, &effect),
         }
     }
+}
+
+/// Kept runs of a script go on only with the text that they were played with, which is kept beside them.
+fn same_text(folder: &Path, policy: &str, text: &str) -> Result<(), Failure> {
+    let path = folder.join(format!("{policy}.script"));
+    let fail = |error: std::io::Error| Failure::write(path.display(), &error);
+    let mut kept = false;
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let name = entry.map_err(fail)?.file_name();
+        let name = name.to_string_lossy();
+        let of_policy = name.strip_prefix(policy);
+        kept |= of_policy.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".json"));
+    }
+    same_script(&path, text, kept).map_err(|stale| match stale {
+        Stale::Io(error) => Failure::write(path.display(), &error),
+        Stale::Other(says) => Failure::usage(
+            format!("`{}`: {says}", path.display()),
+            "delete it and the runs of that name to play them again, or give another folder",
+        ),
+    })
 }
 
 type Records = Vec<(Instant, Record)>;

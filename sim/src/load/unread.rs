@@ -32,7 +32,7 @@ impl Unread<'_> {
 /// Keys of the scenario, other than at their defaults, that the world's policy does not read.
 pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Unread<'d>> {
     let root = parts.scenario.root();
-    let mut found = Vec::new();
+    let mut found = unasked(&root, world);
     let mut unread = |table: &str, key: &str, why: Option<String>| {
         let place = root.key(table).key(key);
         if let Some(why) = why.filter(|_| place.is_present()) {
@@ -57,6 +57,20 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Unread<'d>> {
         unread("beliefs", "output_tokens", reach.no_lengths(world));
     }
     found
+}
+
+/// Parameters that the scenario gives a script which never asks for them.
+fn unasked<'d>(root: &Place<'d>, world: &World) -> Vec<Unread<'d>> {
+    let (Policy::Script { script, params }, Some(program)) = (&world.policy, &world.script) else {
+        return Vec::new();
+    };
+    let given = root.key("policy").key("params");
+    let unasked = params.keys().filter(|name| !program.may_ask_for(name));
+    let unread = unasked.map(|name| Unread {
+        place: given.key(name),
+        why: format!("`{script}` never asks for `param(\"{name}\")`"),
+    });
+    unread.filter(|unread| unread.place.is_present()).collect()
 }
 
 /// The lanes between which a policy, or the scheduler for it, chooses.

@@ -9,6 +9,7 @@
 
 mod cause;
 mod prediction;
+mod script;
 mod stages;
 pub mod text;
 
@@ -18,6 +19,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 pub use cause::{Causes, Steps, steps};
 pub use prediction::{Predicted, Predictions, Values, expected};
+pub use script::{Stale, same_script};
 pub use stages::{StageRow, StageTimes};
 
 /// A live run, and what was expected of its replication.

@@ -315,3 +315,31 @@ fn the_guide_names_everything() {
     }
     assert!(names > 60, "{names}");
 }
+
+/// To see it fail, let `may_ask_for` always say yes, or no.
+#[test]
+fn parameters_that_a_script_never_asks_for_are_told() {
+    let never = "`policy.params.lane` has no effect: `p.rhai` never asks for `param(\"lane\")`";
+    for (body, told) in [
+        ("1", true),
+        ("param(\"lanes\", 1)", true),
+        // A name that is not in quotes is something else.
+        ("let lane = 1; lane", true),
+        ("param(\"lane\")", false),
+        ("\"lane\".param()", false),
+        ("param( \"lane\", 2)", false),
+        // What is computed cannot be told.
+        ("let name = \"la\" + \"ne\"; param(name)", false),
+        ("param(\"la\\x6ee\")", false),
+        ("call(Fn(\"param\"), \"la\" + \"ne\")", false),
+    ] {
+        let script = format!("fn score(request, candidate, view) {{ {body} }}");
+        let world = world(&script, ", params = { lane = 1 }");
+        assert_eq!(
+            world.warnings.iter().any(|warning| warning == never),
+            told,
+            "{body}: {:?}",
+            world.warnings
+        );
+    }
+}

@@ -146,11 +146,34 @@ impl Program {
 
     /// Whether the text has a word: what it does not name it cannot ask for, since nothing is looked up by text.
     pub(super) fn names(&self, word: &str) -> bool {
+        self.words(word).next().is_some()
+    }
+
+    /// Where the text has a word.
+    fn words<'p>(&'p self, word: &'p str) -> impl Iterator<Item = usize> + 'p {
         let part = |c: char| c.is_alphanumeric() || c == '_';
-        self.text.match_indices(word).any(|(at, _)| {
-            let before = self.text[..at].chars().next_back();
+        let found = self.text.match_indices(word).map(|(at, _)| at);
+        found.filter(move |at| {
+            let before = self.text[..*at].chars().next_back();
             let after = self.text[at + word.len()..].chars().next();
             !before.is_some_and(part) && !after.is_some_and(part)
+        })
+    }
+
+    /// Whether the script may ask for a parameter: its name stands in the text as a string, or a name that `param`
+    /// is given is not written out.
+    pub(crate) fn may_ask_for(&self, name: &str) -> bool {
+        if self.text.contains(&format!("\"{name}\"")) {
+            return true;
+        }
+        self.words("param").any(|at| {
+            let after = self.text[at + "param".len()..].trim_start();
+            let given = after.strip_prefix('(').map(str::trim_start);
+            let literal = given
+                .and_then(|given| given.strip_prefix('"'))
+                .and_then(|given| given.split_once('"'));
+            // With an escape, it may be spelt otherwise.
+            literal.is_none_or(|(literal, _)| literal.contains('\\'))
         })
     }
 
