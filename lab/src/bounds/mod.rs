@@ -53,48 +53,52 @@ pub struct Run {
     pub work_s: f64,
 }
 
-fn watched(world: &World, run: u32) -> Result<Book<'_>, Faults> {
-    let book = Book {
-        world,
-        arrived: BTreeMap::new(),
-        tasks: BTreeMap::new(),
-        versions: vec![BTreeMap::new(); world.streams.len()],
-        published: vec![Instant::ZERO; world.streams.len()],
-        jobs: Vec::new(),
-        frames: Vec::new(),
-        requests: Vec::new(),
-        keys: Vec::new(),
-        last: Instant::ZERO,
-    };
-    let mut executor = Watching {
-        soc: Soc::new(world, run),
-        book,
-    };
-    let mut dispatcher = Dispatcher::new(world);
-    drive(&mut executor, &mut dispatcher, &mut Effects::new(), &mut ())?;
-    Ok(executor.book)
-}
-
 /// Plays replication `run` and bounds it.
 ///
 /// # Errors
 ///
 /// What the policy stopped the run with.
 pub fn run(world: &World, run: u32) -> Result<Run, Faults> {
-    Ok(watched(world, run)?.close())
+    Ok(Watching::new(world, run).play()?.close())
 }
 
-/// Stream and number, arrival and bounds of a request.
-pub(crate) type Named = ((u16, u32), Instant, Bounded);
+/// A request that was answered, for the search of the best schedule.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    /// Stream and number.
+    pub(crate) key: (u16, u32),
+    pub(crate) arrived: Instant,
+    pub(crate) bounded: Bounded,
+    /// The stages that share a lane, in order.
+    pub(crate) bound: Vec<Stage>,
+}
 
 /// Every request that was answered.
-pub(crate) fn requests(world: &World, run: u32) -> Result<Vec<Named>, Faults> {
-    let book = watched(world, run)?;
-    let keys = book.keys.into_iter();
+pub(crate) fn requests(world: &World, run: u32) -> Result<Vec<Answered>, Faults> {
+    let mut executor = Watching::new(world, run);
+    executor.book.kept = Some(Vec::new());
+    let book = executor.play()?;
+    let keys = book.keys.into_iter().zip(book.kept.unwrap_or_default());
     Ok(keys
         .zip(book.requests)
-        .map(|((stream, index, arrived), bounded)| ((stream, index), arrived, bounded))
+        .map(|(((stream, index, arrived), bound), bounded)| Answered {
+            key: (stream, index),
+            arrived,
+            bounded,
+            bound,
+        })
         .collect())
+}
+
+/// Prices of stages by the time alone that they take on each lane, by stage and lane: whatever runs together, what
+/// is done in a second costs no more than one. See [`throughput`].
+pub(crate) fn prices(world: &World, requests: &[Vec<Stage>]) -> Vec<(StageId, Vec<f64>)> {
+    let stages = requests.iter().flatten().cloned();
+    let jobs: Vec<Job> = stages.map(Job::from).collect();
+    throughput::prices(world, &jobs)
+        .into_iter()
+        .map(|(class, prices)| (StageId(class), prices))
+        .collect()
 }
 
 /// Every replication of a world, on the threads of the current pool.
@@ -113,9 +117,18 @@ pub fn runs(world: &World) -> Result<Vec<Run>, Faults> {
 /// A stage of a request or frame: its time alone on every lane, ns (infinite where a lane cannot), and the load
 /// that it puts there.
 #[derive(Clone, Debug)]
-struct Stage {
-    id: StageId,
-    alone: Vec<(f64, Load)>,
+pub(crate) struct Stage {
+    pub(crate) id: StageId,
+    pub(crate) alone: Vec<(f64, Load)>,
+}
+
+impl From<Stage> for Job {
+    fn from(stage: Stage) -> Self {
+        Self {
+            class: stage.id.0,
+            alone: stage.alone,
+        }
+    }
 }
 
 impl Stage {
@@ -134,6 +147,35 @@ const NO_LOAD: Load = Load {
 struct Watching<'w> {
     soc: Soc<'w>,
     book: Book<'w>,
+}
+
+impl<'w> Watching<'w> {
+    fn new(world: &'w World, run: u32) -> Self {
+        let book = Book {
+            world,
+            arrived: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            versions: vec![BTreeMap::new(); world.streams.len()],
+            published: vec![Instant::ZERO; world.streams.len()],
+            jobs: Vec::new(),
+            frames: Vec::new(),
+            requests: Vec::new(),
+            keys: Vec::new(),
+            kept: None,
+            last: Instant::ZERO,
+        };
+        Self {
+            soc: Soc::new(world, run),
+            book,
+        }
+    }
+
+    /// Plays the run.
+    fn play(mut self) -> Result<Book<'w>, Faults> {
+        let mut dispatcher = Dispatcher::new(self.book.world);
+        drive(&mut self, &mut dispatcher, &mut Effects::new(), &mut ())?;
+        Ok(self.book)
+    }
 }
 
 impl Executor for Watching<'_> {
@@ -178,6 +220,8 @@ struct Book<'w> {
     requests: Vec<Bounded>,
     /// Stream, number and arrival of each.
     keys: Vec<(u16, u32, Instant)>,
+    /// The bound stages of each, where they are asked for.
+    kept: Option<Vec<Vec<Stage>>>,
     last: Instant,
 }
 
@@ -263,6 +307,10 @@ impl Book<'_> {
             counts,
         });
         self.keys.push((done.stream.0, done.index, done.arrived));
+        if let Some(kept) = &mut self.kept {
+            let bound = bound_stages(&world.query_graph, &stages);
+            kept.push(bound.cloned().collect());
+        }
         if counts {
             self.last = now;
             self.jobs.extend(jobs(&world.query_graph, stages));
@@ -292,10 +340,14 @@ impl Book<'_> {
 /// schedule's own.
 fn jobs(graph: &Graph, stages: Vec<Stage>) -> impl Iterator<Item = Job> + '_ {
     let own = move |stage: &Stage| graph.stages.contains(&stage.id);
-    stages.into_iter().filter(own).map(|stage| Job {
-        class: stage.id.0,
-        alone: stage.alone,
-    })
+    stages.into_iter().filter(own).map(Job::from)
+}
+
+/// The stages that share a lane, in order.
+fn bound_stages<'a>(graph: &'a Graph, stages: &'a [Stage]) -> impl Iterator<Item = &'a Stage> {
+    let positions = graph.stages.iter().enumerate();
+    let bound = positions.filter(|(at, _)| graph.bound >> at & 1 != 0);
+    bound.flat_map(|(_, id)| stages.iter().filter(move |stage| stage.id == *id))
 }
 
 fn ns(ns: f64) -> sim::time::Duration {
@@ -332,13 +384,7 @@ impl Path {
         let first = graph.bound_at as usize;
         let before = (0..first).filter(|before| graph.after[first] >> before & 1 != 0);
         let before = before.fold(0.0, |ready: f64, at| ready.max(ends[at]));
-        let bound: Vec<&Stage> = graph
-            .stages
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| graph.bound >> at & 1 != 0)
-            .flat_map(|(_, &id)| find(id))
-            .collect();
+        let bound: Vec<&Stage> = bound_stages(graph, stages).collect();
         let lanes = 0..world.lanes.len();
         let on = |lane: usize| bound.iter().map(|stage| stage.alone[lane].0).sum::<f64>();
         let together = lanes.map(on).fold(f64::INFINITY, f64::min);

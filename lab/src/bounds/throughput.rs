@@ -30,6 +30,15 @@ pub(super) struct Job {
 
 /// Lower bound of the time that the jobs take, ns.
 pub(super) fn least_time(world: &World, jobs: &[Job]) -> f64 {
+    priced(world, jobs).0
+}
+
+/// The prices that give the best bound of [`least_time`]: by class, of a second alone on each lane.
+pub(super) fn prices(world: &World, jobs: &[Job]) -> Vec<(u8, Vec<f64>)> {
+    priced(world, jobs).1
+}
+
+fn priced(world: &World, jobs: &[Job]) -> (f64, Vec<(u8, Vec<f64>)>) {
     // A job without a lane would have no bound.
     let jobs: Vec<&Job> = jobs
         .iter()
@@ -40,7 +49,7 @@ pub(super) fn least_time(world: &World, jobs: &[Job]) -> f64 {
     classes.sort_unstable();
     classes.dedup();
     if classes.is_empty() {
-        return 0.0;
+        return (0.0, Vec::new());
     }
     let index = |job: &Job| classes.partition_point(|&class| class < job.class);
     let sets = sets(world, &classes, &jobs, lanes);
@@ -65,7 +74,7 @@ pub(super) fn least_time(world: &World, jobs: &[Job]) -> f64 {
         cut
     };
     let mut cuts = vec![assign(&|_, _| 1.0)];
-    let mut bound = 0.0_f64;
+    let (mut bound, mut best_prices) = (0.0_f64, Vec::new());
     for _ in 0..ROUNDS_MAX {
         let Some((prices, promised)) = solve(&sets, &cuts, classes.len(), lanes) else {
             break;
@@ -85,13 +94,20 @@ pub(super) fn least_time(world: &World, jobs: &[Job]) -> f64 {
             .flat_map(|(times, prices)| times.iter().zip(prices))
             .map(|(time, price)| time * price)
             .sum();
-        bound = bound.max(value / dearest);
+        if value / dearest > bound {
+            bound = value / dearest;
+            let true_ones = |of: &Vec<f64>| of.iter().map(|price| price / dearest).collect();
+            best_prices = prices.iter().map(true_ones).collect();
+        }
         if promised - value <= GAP * value {
             break;
         }
         cuts.push(cut);
     }
-    bound * scale
+    (
+        bound * scale,
+        classes.into_iter().zip(best_prices).collect(),
+    )
 }
 
 fn best(job: &Job) -> f64 {

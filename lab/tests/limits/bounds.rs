@@ -6,8 +6,8 @@ use lab::bounds;
 use proptest::prelude::*;
 use validation::inline::Inline;
 
-use crate::config;
 use crate::scenario::scenario;
+use crate::{SCRIPTS, config, scripted};
 
 /// What rounding to nanoseconds, once a stage and once a change of rates, may add up to, s.
 const ROUNDING_S: f64 = 1e-6;
@@ -20,14 +20,20 @@ proptest! {
         let Some(inputs) = scenario.inputs() else {
             return Err(TestCaseError::reject("does not load"));
         };
-        let world = inputs.world().map_err(|faults| TestCaseError::fail(faults.to_string()))?;
-        let run = bounds::run(&world, 0).expect("runs");
-        for request in &run.requests {
-            prop_assert!(request.ttft_s >= request.ttft_bound_s - ROUNDING_S, "{request:?}");
-            prop_assert!(request.completion_s >= request.completion_bound_s - ROUNDING_S, "{request:?}");
-        }
-        if let (Some(rate), Some(bound)) = (run.throughput_rps, run.throughput_bound_rps) {
-            prop_assert!(rate <= bound * (1.0 + 1e-6), "{rate} answers/s of at most {bound}");
+        let own = inputs.world().map_err(|faults| TestCaseError::fail(faults.to_string()))?;
+        // Another script in every case.
+        let scripts = scripted(&inputs);
+        let script = scripts.get(scenario.setting.seed as usize % SCRIPTS.len());
+        for world in [Some(&own), script].into_iter().flatten() {
+            // A script may need a parameter that nothing gives.
+            let Ok(run) = bounds::run(world, 0) else { continue };
+            for request in &run.requests {
+                prop_assert!(request.ttft_s >= request.ttft_bound_s - ROUNDING_S, "{request:?}");
+                prop_assert!(request.completion_s >= request.completion_bound_s - ROUNDING_S, "{request:?}");
+            }
+            if let (Some(rate), Some(bound)) = (run.throughput_rps, run.throughput_bound_rps) {
+                prop_assert!(rate <= bound * (1.0 + 1e-6), "{rate} answers/s of at most {bound}");
+            }
         }
     }
 }

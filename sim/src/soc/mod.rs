@@ -55,6 +55,8 @@ pub struct Progress {
     pub alone: Duration,
     /// Its time now ÷ its time alone: what runs beside it, and CPU cores in short supply.
     pub slowdown: f64,
+    /// What is left of it, ns alone.
+    pub left_ns: f64,
 }
 
 /// A task among those that run at once.
@@ -202,6 +204,7 @@ impl<'w> Soc<'w> {
         Progress {
             alone: Duration(lane.work as u64),
             slowdown: lane.slowdown,
+            left_ns: lane.left_at(self.now),
         }
     }
 
@@ -473,16 +476,24 @@ impl<'w> Soc<'w> {
 }
 
 impl Running {
+    /// What is left of the work, ns alone.
+    #[inline]
+    fn left_at(&self, now: Instant) -> f64 {
+        if self.slowdown > 0.0 {
+            let elapsed = now.saturating_since(self.updated).0 as f64;
+            (self.left - elapsed / self.slowdown).max(0.0)
+        } else {
+            self.left
+        }
+    }
+
     /// Plays the task at a new rate from `now` on: what was done so far stays done.
     #[inline]
     fn set_rate(&mut self, now: Instant, slowdown: f64) {
         if slowdown == self.slowdown {
             return;
         }
-        if self.slowdown > 0.0 {
-            let elapsed = now.saturating_since(self.updated).0 as f64;
-            self.left = (self.left - elapsed / self.slowdown).max(0.0);
-        }
+        self.left = self.left_at(now);
         self.updated = now;
         self.slowdown = slowdown;
         self.end = now + Duration((self.left * slowdown + 0.5) as u64);

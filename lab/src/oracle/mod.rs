@@ -1,0 +1,272 @@
+//! The best schedule of a small case, by branch and bound.
+//!
+//! The simulator is replayed under a scripted policy: whenever a ready request may be placed, the script says
+//! on which free lane, or to wait; likewise which lane ingests. Depth first, the last decision with an
+//! alternative is changed and the case played again, so contention, preparation and memory are those of every
+//! other run. A branch ends as soon as what it has cost, and at least will ([`left`]), is no better than the best
+//! known. The best known is at first the best of the built-in policies' schedules and of orders of the requests on
+//! the lanes, improved step by step ([`local`]).
+//!
+//! Schedules that differ only in names are tried once: requests that cannot be told apart start in the order of their
+//! numbers, and of two free lanes that cannot be told apart the first is taken. All requests waiting while nothing
+//! runs or comes is no schedule. Other waits are all tried: under contention an idle lane can be worth it.
+//!
+//! It is exact over what the scheduler can do at its own instants (arrivals and ends) in the scenario's modes: to
+//! queue behind a busy lane is to wait until it is free, as long as queries have prefill and decode only and
+//! contexts are reused; elsewhere, and where users wait for answers before they ask again, the result is the best
+//! found. Built-in policies are tried first, so that one which steps out of the scenario's modes (`naive` rebuilds
+//! contexts) counts as well.
+
+mod assign;
+mod case;
+mod left;
+mod local;
+mod play;
+mod prices;
+mod script;
+
+use std::sync::{Arc, Mutex};
+
+use sim::diag::Faults;
+use sim::dispatch::Dispatcher;
+use sim::simulation::{Pace, Simulation};
+use sim::world::World;
+
+use case::Case;
+use play::{Play, Watched};
+use script::{Orders, Plan, Scripted, State, Watcher, lock};
+
+/// What the best schedule has least of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// The sum of times to the last token.
+    Completion,
+    /// The sum of times to the first token.
+    Ttft,
+    /// The time of the last answer.
+    Makespan,
+}
+
+/// Most requests of a case.
+pub const REQUESTS_MAX: usize = 8;
+/// Replays after which the search gives up, if the caller has no other limit.
+pub const REPLAYS_MAX: u64 = 2_000_000;
+
+/// By how much, ns, a schedule must be better to count.
+const TOLERANCE_NS: f64 = 1000.0;
+/// What rounding each end to whole nanoseconds may add up to, ns: bounds are lower by that.
+const ROUNDING_NS: f64 = 200.0;
+
+/// The best schedule found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Optimum {
+    /// The objective, s: a sum over requests, or the makespan.
+    pub value_s: f64,
+    /// Requests.
+    pub requests: usize,
+    /// Whether every alternative was tried or excluded: none is better by more than 1 µs. If not, the true optimum
+    /// may be less.
+    pub exact: bool,
+    /// Replays that it took.
+    pub replays: u64,
+}
+
+/// The best schedule of a replication. `None`: more requests than [`REQUESTS_MAX`], none, or some that the
+/// first world's policy refuses.
+///
+/// `worlds` differ in their policy alone; their own schedules are where the search begins.
+///
+/// # Errors
+///
+/// What a policy stopped its run with.
+pub fn optimum(
+    worlds: &[World],
+    run: u32,
+    objective: Objective,
+    replays_max: u64,
+) -> Result<Option<Optimum>, Faults> {
+    search(worlds, run, objective, replays_max, true)
+}
+
+/// As [`optimum`], but trying everything: its test oracle.
+///
+/// # Errors
+///
+/// As [`optimum`].
+pub fn exhaustive(
+    worlds: &[World],
+    run: u32,
+    objective: Objective,
+    replays_max: u64,
+) -> Result<Option<Optimum>, Faults> {
+    search(worlds, run, objective, replays_max, false)
+}
+
+fn search(
+    worlds: &[World],
+    run: u32,
+    objective: Objective,
+    replays_max: u64,
+    prune: bool,
+) -> Result<Option<Optimum>, Faults> {
+    let Some(world) = worlds.first() else {
+        return Ok(None);
+    };
+    let case = Arc::new(Case::new(world, run)?);
+    let requests = case.requests.len();
+    if requests == 0 || requests > REQUESTS_MAX {
+        return Ok(None);
+    }
+    let (mut best, mut orders) = (None, Vec::new());
+    for world in worlds {
+        let mut watched = Watched {
+            case: &case,
+            play: Play::new(requests),
+        };
+        Simulation::new(world).run_into(run, &mut watched)?;
+        if watched.play.unknown > 0 {
+            return Ok(None);
+        }
+        best = lesser(best, watched.play.value(objective));
+        orders.extend(own_orders(&case, &watched.play));
+    }
+    let mut replayed = Replayed::new(world, run, &case, objective);
+    lock(&replayed.state).best = best;
+    if prune {
+        orders.extend(local::greedy(&case));
+        replayed.improve(orders, replays_max / 10)?;
+    }
+    let closed = replayed.search(prune, replays_max)?;
+    // A stage of its own, or a rebuild, that a query has on its lane may be overtaken by one who queues in
+    // time; the script does not queue.
+    // Free stages go where the scheduler expects them to end first, or where a policy of one lane is.
+    let frames = !case.queries_only;
+    let free = world.query_graph.free != 0 || frames && world.frame_graph.free != 0;
+    // Who waits for an answer before he asks again asks at other times in other schedules.
+    let exact = closed && !free && world.modes.context_reuse && case.open;
+    let best = lock(&replayed.state).best;
+    Ok(best.map(|best| Optimum {
+        value_s: best as f64 * 1e-9,
+        requests,
+        exact,
+        replays: replayed.replays,
+    }))
+}
+
+fn lesser(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
+}
+
+/// The orders that a schedule keeps on its lanes, where it answers all.
+fn own_orders(case: &Case, play: &Play) -> Option<Orders> {
+    let mut starts = Vec::new();
+    for (at, request) in play.requests.iter().enumerate() {
+        starts.push((request.begun, at, request.lane?.0 as usize));
+    }
+    starts.sort_unstable();
+    let mut orders = vec![Vec::new(); case.lanes];
+    for (_, at, lane) in starts {
+        orders[lane].push(at);
+    }
+    Some(orders)
+}
+
+/// A case that is played again and again.
+struct Replayed<'w> {
+    simulation: Simulation<'w>,
+    state: Arc<Mutex<State>>,
+    case: Arc<Case>,
+    pace: Pace,
+    run: u32,
+    replays: u64,
+}
+
+impl<'w> Replayed<'w> {
+    fn new(world: &'w World, run: u32, case: &Arc<Case>, objective: Objective) -> Self {
+        let state = Arc::new(Mutex::new(State::new(Arc::clone(case), objective)));
+        let scripted = Scripted(Arc::clone(&state));
+        let dispatcher = Dispatcher::with_policy(world, Box::new(scripted));
+        Self {
+            simulation: Simulation::with_dispatcher(world, dispatcher),
+            state,
+            case: Arc::clone(case),
+            pace: Pace::default(),
+            run,
+            replays: 0,
+        }
+    }
+
+    /// One replay of the state's plan. Returns its value, if it was not cut and answered all.
+    fn replay(&mut self) -> Result<Option<u64>, Faults> {
+        self.replays += 1;
+        lock(&self.state).rewind();
+        let mut watcher = Watcher {
+            state: &self.state,
+            pace: &self.pace,
+        };
+        let ended = self
+            .simulation
+            .run_watched(self.run, &self.pace, &mut watcher);
+        let mut state = lock(&self.state);
+        if state.cut {
+            return Ok(None);
+        }
+        ended?;
+        let value = state.play.value(state.objective);
+        state.best = lesser(state.best, value);
+        Ok(value)
+    }
+
+    fn of_orders(&mut self, orders: &Orders) -> Result<Option<u64>, Faults> {
+        lock(&self.state).plan = Plan::Orders(orders.clone(), vec![0; orders.len()]);
+        self.replay()
+    }
+
+    /// Improves the two best of these orders until no neighbour is better.
+    fn improve(&mut self, orders: Vec<Orders>, replays_max: u64) -> Result<(), Faults> {
+        let mut valued = Vec::new();
+        for orders in orders {
+            if let Some(value) = self.of_orders(&orders)? {
+                valued.push((value, orders));
+            }
+        }
+        valued.sort();
+        valued.dedup();
+        valued.truncate(2);
+        let case = Arc::clone(&self.case);
+        for (mut value, mut orders) in valued {
+            'better: loop {
+                for neighbour in local::neighbours(&case, &orders) {
+                    if self.replays >= replays_max {
+                        return Ok(());
+                    }
+                    let found = self.of_orders(&neighbour)?;
+                    if let Some(found) = found.filter(|&found| found < value) {
+                        (value, orders) = (found, neighbour);
+                        continue 'better;
+                    }
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries every path that is left. False: too many replays.
+    fn search(&mut self, prune: bool, replays_max: u64) -> Result<bool, Faults> {
+        lock(&self.state).plan = Plan::Search {
+            path: Vec::new(),
+            cursor: 0,
+            prune,
+        };
+        loop {
+            if self.replays >= replays_max {
+                return Ok(false);
+            }
+            self.replay()?;
+            if !lock(&self.state).next_path() {
+                return Ok(true);
+            }
+        }
+    }
+}
