@@ -70,7 +70,7 @@ impl Plays {
         stages: &mut StageTimes<'_>,
     ) -> Result<(Summary, Played), Failure> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
-        let policy = world.policy.to_string().replace(|c| !plain(c), "_");
+        let policy = world.policy.to_string().replace(|c: char| !plain(c), "_");
         let name = format!("{policy}.{}.{}", play.run, play.repeat);
         let paths = self.folder.as_ref().map(|folder| {
             ["trace.jsonl", "json"].map(|ending| folder.join(format!("{name}.{ending}")))

@@ -3,9 +3,9 @@
 //! The simulator is replayed under a scripted policy: whenever a ready request may be placed, the script says
 //! on which free lane, or to wait; likewise which lane ingests. Depth first, the last decision with an
 //! alternative is changed and the case played again, so contention, preparation and memory are those of every
-//! other run. A branch ends as soon as what it has cost, and at least will ([`left`]), is no better than the best
+//! other run. A branch ends as soon as what it has cost, and at least will (`left`), is no better than the best
 //! known. The best known is at first the best of the built-in policies' schedules and of orders of the requests on
-//! the lanes, improved step by step ([`local`]).
+//! the lanes, improved step by step (`local`).
 //!
 //! Schedules that differ only in names are tried once: requests that cannot be told apart start in the order of their
 //! numbers, and of two free lanes that cannot be told apart the first is taken. All requests waiting while nothing
