@@ -213,6 +213,11 @@ impl<'w> Replayed<'w> {
         }
         ended?;
         let value = state.play.value(state.objective);
+        debug_assert!(
+            value.is_none_or(|value| state.floor - ROUNDING_NS <= value as f64),
+            "a schedule of {value:?} ns beats its bound of {} ns",
+            state.floor
+        );
         state.best = lesser(state.best, value);
         Ok(value)
     }

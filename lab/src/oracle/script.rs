@@ -50,6 +50,8 @@ pub(super) struct State {
     pub(super) best: Option<u64>,
     /// This replay cannot be better than the best.
     pub(super) cut: bool,
+    /// The greatest bound of this replay, ns: its own value is no less.
+    pub(super) floor: f64,
     /// When requests were last asked about, and those that waited since then or since one was placed, as bits.
     waits: (u64, u32),
 }
@@ -63,6 +65,7 @@ impl State {
             objective,
             best: None,
             cut: false,
+            floor: 0.0,
             waits: (0, 0),
         }
     }
@@ -70,6 +73,7 @@ impl State {
     /// Back to the start of a replay.
     pub(super) fn rewind(&mut self) {
         self.cut = false;
+        self.floor = 0.0;
         self.waits = (0, 0);
         self.play.reset();
         match &mut self.plan {
@@ -109,6 +113,7 @@ impl State {
         }
         if *prune && let Some(best) = self.best {
             let least = self.case.least(&self.play, self.objective);
+            self.floor = self.floor.max(least);
             if least - ROUNDING_NS + TOLERANCE_NS >= best as f64 {
                 self.cut = true;
                 return None;
@@ -216,6 +221,10 @@ impl Policy for Scripted {
         let Some(at) = state.case.place_of(key.0, key.1) else {
             return Decision::Wait;
         };
+        if cfg!(debug_assertions) && matches!(state.plan, Plan::Orders(..)) {
+            let least = state.case.least(&state.play, state.objective);
+            state.floor = state.floor.max(least);
+        }
         if let Plan::Orders(orders, placed) = &mut state.plan {
             let next = orders.iter().zip(placed.iter_mut()).enumerate();
             for (lane, (order, placed)) in next {
