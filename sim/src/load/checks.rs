@@ -150,7 +150,7 @@ pub(super) fn costs_fit(
     check_transfer(parts, stages, soc, table, faults);
 }
 
-/// The policy must have an estimate for whatever can truly run.
+/// The policy must have an estimate for whatever can truly run, and has no use for others.
 fn check_believed(
     parts: &Parts<'_>,
     stages: &Stages,
@@ -180,6 +180,21 @@ fn check_believed(
                             "add `[engines.{}.stages.{}]`",
                             engine.name, stage.name
                         )),
+                );
+            }
+            let stated = file.root().key("engines").key(&engine.name);
+            let stated = stated.key("stages").key(&stage.name);
+            if table.rows[index][at].is_none() && stated.is_present() {
+                faults.push(
+                    stated
+                        .key_fault(
+                            format!(
+                                "believed costs of stage `{}` on engine `{}` have no effect",
+                                stage.name, engine.name
+                            ),
+                            "the true costs lack it: it never runs there",
+                        )
+                        .help("leave it out"),
                 );
             }
         }

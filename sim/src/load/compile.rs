@@ -137,7 +137,7 @@ fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
     placement::check_costs(parts, &soc, &stages, &table, faults);
     checks::costs_fit(parts, &stages, &soc, &table, believed.as_ref(), faults);
     let placement = placement::lower_fixed(parts, &soc, &stages, &table, faults);
-    let exclusive = placement::lower_exclusive(parts, &soc, &stages, &table, faults);
+    let exclusive = placement::lower_exclusive(parts, &soc, &stages, &table, &placement, faults);
     let memory = memory::lower(parts, &mut soc, &stages, &table, &mut warnings, faults);
     let room = Room::of(parts, &soc, &stages, &table, &placement, sizes);
     room::check(parts, &streams, &room, faults);

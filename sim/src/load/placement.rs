@@ -228,9 +228,11 @@ pub(super) fn lower_exclusive(
     soc: &Soc,
     stages: &Stages,
     table: &CostTable,
+    placement: &[Option<LaneId>],
     faults: &mut Vec<Diagnostic>,
 ) -> Vec<[u32; STAGES_MAX]> {
     let mut masks = vec![[0; STAGES_MAX]; soc.engines.len()];
+    let idle = idle_stages(parts, stages);
     let root = parts.scenario.root().key("exclusive");
     let groups = &parts.scenario.raw.exclusive;
     if groups.len() > GROUPS_MAX {
@@ -243,7 +245,7 @@ pub(super) fn lower_exclusive(
     for (index, group) in groups.iter().enumerate() {
         let group_place = root.index(index);
         let before = faults.len();
-        let mut lanes: Vec<LaneId> = Vec::new();
+        let (mut lanes, mut running) = (Vec::new(), Vec::new());
         for (at, member) in group.iter().enumerate() {
             let place = group_place.index(at);
             for (engine, stage) in members(&place, member, soc, stages, faults) {
@@ -256,26 +258,48 @@ pub(super) fn lower_exclusive(
                     continue;
                 }
                 masks[engine.0 as usize][stage.0 as usize] |= 1 << index;
-                let more = (0..soc.lanes.len())
-                    .filter(|&lane| soc.lanes[lane].engine == engine)
-                    .map(|lane| LaneId(lane as u8));
-                lanes.extend(more);
+                let fixed = placement[stage.0 as usize];
+                for lane in (0..soc.lanes.len() as u8).map(LaneId) {
+                    if soc.lanes[lane.0 as usize].engine == engine {
+                        lanes.push(lane);
+                        if !idle.contains(&stage) && fixed.is_none_or(|fixed| fixed == lane) {
+                            running.push(lane);
+                        }
+                    }
+                }
             }
         }
-        lanes.sort_unstable();
-        lanes.dedup();
-        if lanes.len() < 2 && faults.len() == before {
+        let several = |lanes: &[LaneId]| lanes.iter().any(|lane| *lane != lanes[0]);
+        if !several(&running) && faults.len() == before {
+            let why = if several(&lanes) {
+                "of these, what runs at all here runs on one lane"
+            } else {
+                "a lane never runs two stages at once"
+            };
             faults.push(
                 group_place
-                    .fault(
-                        format!("{} excludes nothing", group_place.quoted()),
-                        "a lane never runs two stages at once",
-                    )
+                    .fault(format!("{} excludes nothing", group_place.quoted()), why)
                     .help("name stages of at least two lanes, for example `[\"encode@npu\", \"decode@gpu\"]`"),
             );
         }
     }
     masks
+}
+
+/// Stages that no frame and no query of the scenario has.
+fn idle_stages(parts: &Parts<'_>, stages: &Stages) -> Vec<StageId> {
+    let scenario = &parts.scenario.raw;
+    let mut idle = Vec::new();
+    if scenario.streams.iter().all(|s| s.frames.is_none()) {
+        let frame = &stages.frame;
+        let joins = scenario.context.answers_join_history;
+        let ingest = frame.stages[frame.bound_at as usize];
+        idle.extend(frame.stages.iter().filter(|&&id| !(joins && id == ingest)));
+    }
+    if scenario.streams.iter().all(|s| s.queries.is_none()) {
+        idle.extend(&stages.query.stages);
+    }
+    idle
 }
 
 /// The engines and stages that `stage@engine`, or `stage`, names.

@@ -193,8 +193,14 @@ impl Reader<'_> {
                 think_s,
                 exponential,
             } => {
-                let think_place = arrivals_place.key("closed_loop").key("think_s");
-                self.think(&think_place, *think_s, raw.count);
+                let closed = arrivals_place.key("closed_loop");
+                self.think(&closed.key("think_s"), *think_s, raw.count);
+                if *exponential && *think_s == 0.0 {
+                    self.faults.push(closed.key("exponential").key_fault(
+                        "`exponential` has no effect",
+                        "`think_s` is 0: nobody thinks",
+                    ));
+                }
                 Some(QueryTimes::ClosedLoop {
                     users: *users,
                     think_s: *think_s,

@@ -39,10 +39,10 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Unread<'d>> {
             found.push(Unread { place, why });
         }
     };
-    let asks = world.streams.iter().any(|stream| stream.queries.is_some());
     let transfer = world.modes.context_reuse && world.modes.state_transfer != StateTransfer::Auto;
     let lengths = world.prediction != LengthPrediction::Mean;
-    if !asks || world.modes.concurrent_generation && !transfer && !lengths {
+    let costs = world.believed_costs.is_some();
+    if world.modes.concurrent_generation && !transfer && !lengths && !costs {
         return found;
     }
     let reach = Reach::of(world);
@@ -55,6 +55,9 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Unread<'d>> {
     }
     if lengths {
         unread("beliefs", "output_tokens", reach.no_lengths(world));
+    }
+    if costs {
+        unread("beliefs", "costs", reach.no_costs(world));
     }
     found
 }
@@ -87,6 +90,7 @@ impl Reach {
         let dispatcher = Dispatcher::new(world);
         let view = dispatcher.view(Instant::ZERO);
         let frames = world.streams.iter().any(|stream| stream.frames.is_some());
+        let asks = world.streams.iter().any(|stream| stream.queries.is_some());
         let free = |graph: &Graph| {
             let stages = graph.stages.iter().enumerate();
             let free = stages.filter(|(position, _)| graph.free & (1 << position) != 0);
@@ -95,12 +99,23 @@ impl Reach {
             lanes.max().unwrap_or(0)
         };
         let ingests = frames || world.answers_join_history;
+        let graphs = [(asks, &world.query_graph), (frames, &world.frame_graph)];
+        let graphs = graphs.into_iter().filter(|(runs, _)| *runs);
         Self {
             policy: policy::build(world),
-            answer: view.answer_lanes().collect(),
+            answer: view.answer_lanes().filter(|_| asks).collect(),
             ingest: view.ingest_lanes().filter(|_| ingests).collect(),
-            free: free(&world.query_graph).max(if frames { free(&world.frame_graph) } else { 0 }),
+            free: graphs.map(|(_, graph)| free(graph)).max().unwrap_or(0),
         }
+    }
+
+    /// Engines that may hold contexts.
+    fn engines(&self, world: &World) -> usize {
+        let lanes = self.answer.iter().chain(&self.ingest);
+        let mut engines: Vec<EngineId> = lanes.map(|&lane| world.engine_of(lane)).collect();
+        engines.sort_unstable();
+        engines.dedup();
+        engines.len()
     }
 
     fn no_transfer(&self, world: &World) -> Option<String> {
@@ -110,15 +125,7 @@ impl Reach {
                 world.policy
             ));
         }
-        let mut engines: Vec<EngineId> = self
-            .answer
-            .iter()
-            .chain(&self.ingest)
-            .map(|&lane| world.engine_of(lane))
-            .collect();
-        engines.sort_unstable();
-        engines.dedup();
-        (engines.len() < 2).then(|| {
+        (self.engines(world) < 2).then(|| {
             format!(
                 "under policy `{}` one engine holds all contexts",
                 world.policy
@@ -145,17 +152,45 @@ impl Reach {
             // Others order requests by them, or may let one wait for a better time.
             _ => return None,
         };
-        // What finds no room where it was placed goes to the best of the others.
-        let moves = self.answer.len() > 2 || self.ingest.len() > 2;
-        let chooses = answers && self.answer.len() > 1
-            || ingests && self.ingest.len() > 1
-            || self.free > 1
-            || moves;
-        (!chooses).then(|| {
+        (!self.chooses(answers, ingests)).then(|| {
             format!(
                 "policy `{}` chooses nothing here by how long answers are",
                 world.policy
             )
         })
+    }
+
+    /// Expected times choose lanes, the order of some policies, and how a version reaches an engine.
+    fn no_costs(&self, world: &World) -> Option<String> {
+        let (answers, ingests) = match world.policy {
+            Policy::Single { .. } | Policy::IdleFirst => (false, true),
+            Policy::Naive | Policy::Fixed { .. } | Policy::RoundRobin => (false, false),
+            Policy::Serial | Policy::ReuseFirst | Policy::EarliestDeadlineFirst => (true, true),
+            _ => return None,
+        };
+        let engines = self.engines(world);
+        let moves = match self.policy.transfer().unwrap_or(world.modes.state_transfer) {
+            _ if !world.modes.context_reuse => false,
+            StateTransfer::Auto => engines > 1,
+            // From which engine.
+            StateTransfer::Import => engines > 2,
+            StateTransfer::Reconstruct => false,
+        };
+        (!moves && !self.chooses(answers, ingests)).then(|| {
+            format!(
+                "policy `{}` chooses nothing here by expected times",
+                world.policy
+            )
+        })
+    }
+
+    /// Whether there is a choice of lanes where a policy looks at its expectations for answers, or for ingests.
+    fn chooses(&self, answers: bool, ingests: bool) -> bool {
+        // What finds no room where it was placed goes to the best of the others.
+        let moves = self.answer.len() > 2 || self.ingest.len() > 2;
+        answers && self.answer.len() > 1
+            || ingests && self.ingest.len() > 1
+            || self.free > 1
+            || moves
     }
 }

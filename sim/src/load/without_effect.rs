@@ -3,17 +3,17 @@
 use super::compile::{Checked, Parts};
 use super::document::Place;
 use super::unread;
+use crate::cost::Noise;
 use crate::diag::Diagnostic;
 use crate::spec::model::StageKind;
-use crate::spec::scenario::{LengthPrediction, Policy, StateTransfer};
+use crate::spec::scenario::{LengthPrediction, Policy, StateTransfer, Stream};
 use crate::spec::soc::ContentionModelName;
 use crate::time::{Duration, Instant};
 use crate::workload::{FrameTimes, LengthPlan, QueryTimes};
-use crate::world::{Graph, Lane, World};
+use crate::world::{Lane, StageId, World};
 
 /// Keys that are read and then used by nothing, whatever the policy: each is a fault.
 pub(super) fn check(parts: &Parts<'_>, checked: &Checked, faults: &mut Vec<Diagnostic>) {
-    let scenario = &parts.scenario.raw;
     let root = parts.scenario.root();
     let mut unused = |key: &Place<'_>, why: &str| {
         if key.is_present() {
@@ -21,48 +21,8 @@ pub(super) fn check(parts: &Parts<'_>, checked: &Checked, faults: &mut Vec<Diagn
             faults.push(key.key_fault(title, why).help("leave the key out"));
         }
     };
-    let placement = root.key("placement");
-    let placed_in_vain = |graph: &Graph, why: &str, unused: &mut dyn FnMut(&Place<'_>, &str)| {
-        for id in &graph.stages {
-            let name = &checked.stages.list[id.0 as usize].name;
-            unused(&placement.key(name), why);
-        }
-    };
-    if scenario
-        .streams
-        .iter()
-        .all(|stream| stream.frames.is_none())
-    {
-        let why = "no stream has frames";
-        for (table, key) in [
-            ("context", "keep"),
-            ("modes", "embedding_cache"),
-            ("modes", "ingest_during_generation"),
-        ] {
-            unused(&root.key(table).key(key), why);
-        }
-        placed_in_vain(&checked.stages.frame, why, &mut unused);
-        if !scenario.context.answers_join_history {
-            let why = "no stream has frames, and no answer joins: there is one version only";
-            unused(&root.key("context").key("binding"), why);
-        }
-    }
-    if scenario
-        .streams
-        .iter()
-        .all(|stream| stream.queries.is_none())
-    {
-        let why = "no stream has queries";
-        for (table, key) in [
-            ("context", "binding"),
-            ("context", "answers_join_history"),
-            ("limits", "max_requests"),
-            ("beliefs", "output_tokens"),
-        ] {
-            unused(&root.key(table).key(key), why);
-        }
-        placed_in_vain(&checked.stages.query, why, &mut unused);
-    }
+    without_frames_or_queries(parts, checked, &mut unused);
+    modes(parts, checked, &mut unused);
     let budgets = root.key("limits").key("engine_kv_budget_bytes");
     for (engine, costs) in checked.soc.engines.iter().zip(&checked.costs.rows) {
         let holds = checked.stages.list.iter().zip(costs).any(|(stage, costs)| {
@@ -77,17 +37,111 @@ pub(super) fn check(parts: &Parts<'_>, checked: &Checked, faults: &mut Vec<Diagn
             unused(&budgets.key(&engine.name), why);
         }
     }
-    if !scenario.modes.context_reuse && scenario.modes.state_transfer != StateTransfer::Auto {
-        unused(
-            &root.key("modes").key("state_transfer"),
-            "without context reuse every request rebuilds its context",
-        );
-    }
-    if checked.contention == ContentionModelName::None && scenario.background.bandwidth_gbps > 0.0 {
+    if checked.contention == ContentionModelName::None
+        && parts.scenario.raw.background.bandwidth_gbps > 0.0
+    {
         unused(
             &root.key("background").key("bandwidth_gbps"),
             "contention `none` looks at no bandwidth",
         );
+    }
+    let mut costs = checked.costs.rows.iter().flatten().flatten();
+    if costs.all(|costs| costs.noise == Noise::None) {
+        unused(&root.key("noise"), "no stage cost states a spread");
+    }
+}
+
+/// Keys of what no stream has.
+fn without_frames_or_queries(
+    parts: &Parts<'_>,
+    checked: &Checked,
+    unused: &mut dyn FnMut(&Place<'_>, &str),
+) {
+    let scenario = &parts.scenario.raw;
+    let root = parts.scenario.root();
+    let placement = root.key("placement");
+    let stage = |id: StageId| &checked.stages.list[id.0 as usize].name;
+    let frames = scenario.streams.iter().any(|s| s.frames.is_some());
+    let queries = scenario.streams.iter().any(|s| s.queries.is_some());
+    if !frames {
+        let why = "no stream has frames";
+        unused(&root.key("context").key("keep"), why);
+        unused(&root.key("modes").key("embedding_cache"), why);
+        let graph = &checked.stages.frame;
+        for (position, &id) in graph.stages.iter().enumerate() {
+            // Answers that join are ingested, and the lane of `ingest` rebuilds what is not kept.
+            let ingests = scenario.context.answers_join_history || !scenario.modes.context_reuse;
+            if !(ingests && position == graph.bound_at as usize) {
+                unused(&placement.key(stage(id)), why);
+            }
+        }
+        if !scenario.context.answers_join_history {
+            let why = "no stream has frames, and no answer joins: there is one version only";
+            unused(&root.key("context").key("binding"), why);
+        }
+    }
+    if !queries {
+        let why = "no stream has queries";
+        for (table, key) in [
+            ("context", "binding"),
+            ("context", "answers_join_history"),
+            ("limits", "max_requests"),
+            ("beliefs", "output_tokens"),
+            ("modes", "concurrent_generation"),
+            ("modes", "ingest_during_generation"),
+        ] {
+            unused(&root.key(table).key(key), why);
+        }
+        for &id in &checked.stages.query.stages {
+            unused(&placement.key(stage(id)), why);
+        }
+    }
+}
+
+/// Modes that turn off what does not happen here.
+fn modes(parts: &Parts<'_>, checked: &Checked, unused: &mut dyn FnMut(&Place<'_>, &str)) {
+    let scenario = &parts.scenario.raw;
+    let modes = &scenario.modes;
+    let place = parts.scenario.root().key("modes");
+    if !modes.context_reuse && modes.state_transfer != StateTransfer::Auto {
+        unused(
+            &place.key("state_transfer"),
+            "without context reuse every request rebuilds its context",
+        );
+    }
+    let graph = &checked.stages.frame;
+    let kind = |&id: &StageId| checked.stages.list[id.0 as usize].kind;
+    let encodes = graph.stages.iter().any(|id| kind(id) == StageKind::Encode);
+    let streams = || scenario.streams.iter();
+    if streams().any(|stream| stream.frames.is_some())
+        && !encodes
+        // Without reuse, it says whether a frame's other stages run ahead of any query.
+        && (modes.context_reuse || graph.free == 0)
+    {
+        unused(
+            &place.key("embedding_cache"),
+            "the model has no stage that encodes frames",
+        );
+    }
+    if !streams().any(|stream| stream.queries.is_some()) {
+        return;
+    }
+    let ingest = &checked.stages.list[graph.stages[graph.bound_at as usize].0 as usize].name;
+    let ingests = if modes.context_reuse {
+        scenario.context.answers_join_history
+    } else {
+        // Its lane rebuilds each request's context.
+        scenario.placement.contains_key(ingest)
+    };
+    let prepared = modes.context_reuse || modes.embedding_cache && graph.free != 0;
+    let both = |stream: &Stream| stream.frames.is_some() && stream.queries.is_some();
+    if !ingests && !(prepared && streams().any(both)) {
+        let why = if streams().any(both) {
+            "without context reuse no frame is ingested ahead of a query"
+        } else {
+            "no stream has both frames and queries"
+        };
+        unused(&place.key("ingest_during_generation"), why);
     }
 }
 

@@ -24,16 +24,34 @@ const POLICIES: [&str; 11] = [
 ];
 
 /// Keys and values other than the defaults.
-const KEYS: [(&str, &str, &str); 5] = [
+const KEYS: [(&str, &str, &str); 6] = [
     ("modes", "state_transfer", "'import'"),
     ("modes", "state_transfer", "'reconstruct'"),
     ("modes", "concurrent_generation", "false"),
     ("beliefs", "output_tokens", "'exact'"),
     ("beliefs", "output_tokens", "{ noisy = { cv = 2.0 } }"),
+    ("beliefs", "costs", "'other.toml'"),
 ];
 
-/// Two streams that keep both lanes busy, and answers of very different lengths.
+/// Two streams that keep both lanes busy, and answers of very different lengths; `other.toml` believes the
+/// second engine to be the fast one and imports to be slow.
 fn busy(policy: &str, variant: usize) -> Toy {
+    let mut toy = of_variant(policy, variant);
+    let other = [
+        ("per_token_s = 0.002", "per_token_s = 0.0001"),
+        ("per_token_s = 0.020", "per_token_s = 0.001"),
+        ("gbps = 0.001", "gbps = 0.00001"),
+        ("fixed_s = 0.005", "fixed_s = 0.05"),
+    ];
+    let other = other.iter();
+    let other = other.fold(toy.files.costs.clone(), |text, (from, to)| {
+        text.replacen(from, to, 3)
+    });
+    toy.files.files.push(("other.toml".to_owned(), other));
+    toy
+}
+
+fn of_variant(policy: &str, variant: usize) -> Toy {
     let stream = |name: &str, rate: f64| {
         format!(
             "[[streams]]\nname = '{name}'\nframes = {{ clock = {{ periodic = {{ rate_hz = {rate:?} }} }} }}\n\
