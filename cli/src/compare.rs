@@ -159,10 +159,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             .push(("robustness", robustness::json(&compared, &disturbed)));
     }
     drop(workers);
-    let Some(first) = worlds.first() else {
+    let Some(facts) = Facts::of_all(&worlds, &options.file()) else {
         return Ok(());
     };
-    let facts = Facts::of(first, &options.file());
     let mut document = json::comparison(&facts, &compared);
     for (label, text) in &extras.lines {
         document["method"][*label] = text.as_str().into();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Args;
-use lab::sweep::{Axis, Error, Goals, Outcome, Plan, Sampling, Shard, Study};
+use lab::sweep::{Axis, Error, Goals, Grid, Outcome, Plan, Sampling, Shard, Study};
 use sim::world::World;
 
 use crate::failure::{Failure, say};
@@ -63,6 +63,16 @@ struct Drawn {
     /// are columns such as `completion_s.mean,energy_per_request_j`.
     #[arg(long, value_name = "X,Y", value_parser = Goals::parse)]
     front: Option<Goals>,
+
+    /// Also draw a number over two keys that vary as a heat map: map.svg and
+    /// map.png. KEY are two keys of the sweep (columns, then rows), and NUMBER is a
+    /// column such as `ttft_s.mean`; other keys that vary need `--map-at`.
+    #[arg(long, value_name = "KEY,KEY,NUMBER", value_parser = Grid::parse)]
+    map: Option<Grid>,
+
+    /// The value of a further key in the heat map.
+    #[arg(long, value_name = "KEY=VALUE", requires = "map", value_parser = lab::sweep::fixed)]
+    map_at: Vec<(String, String)>,
 }
 
 /// Join the shards of a sweep.
@@ -92,6 +102,10 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         arguments.sample_seed,
     );
     let plan = plan.map_err(failure)?;
+    if let Some(grid) = &arguments.drawn.map {
+        let fits = grid.fits(&plan, &arguments.drawn.map_at);
+        fits.map_err(failure)?;
+    }
     let profiles = Profiles::beside(&simulated.scenario);
     let prepare = |world: &mut World| simulated.apply(world);
     let study = Study::new(&inputs, &profiles, &Disk, &prepare).map_err(failure)?;
@@ -127,22 +141,30 @@ pub(crate) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
 impl Drawn {
     /// Draws what was asked for into the folder of a finished sweep.
     fn draw(&self, out: &Path) -> Result<(), Failure> {
-        let Some(goals) = &self.front else {
-            return Ok(());
-        };
-        let front = lab::sweep::front(out, goals).map_err(failure)?;
-        let picture = reports::plot::svg(&front).map_err(Failure::internal)?;
-        write(&out.join("front.svg"), &picture)?;
-        let text = format!("# {}\n\n{}", front.title, front.table());
-        let page = reports::html::document(&front.title, &text, std::slice::from_ref(&front));
-        write(&out.join("front.html"), &page.map_err(Failure::internal)?)?;
-        say("wrote front.svg, front.html");
+        if let Some(goals) = &self.front {
+            let front = lab::sweep::front(out, goals).map_err(failure)?;
+            let picture = reports::plot::svg(&front).map_err(Failure::internal)?;
+            write(&out.join("front.svg"), picture.as_bytes())?;
+            let text = format!("# {}\n\n{}", front.title, front.table());
+            let page = reports::html::document(&front.title, &text, std::slice::from_ref(&front));
+            let page = page.map_err(Failure::internal)?;
+            write(&out.join("front.html"), page.as_bytes())?;
+            say("wrote front.svg, front.html");
+        }
+        if let Some(grid) = &self.map {
+            let map = lab::sweep::map(out, grid, &self.map_at).map_err(failure)?;
+            let picture = reports::plot::svg(&map).map_err(Failure::internal)?;
+            write(&out.join("map.svg"), picture.as_bytes())?;
+            let picture = reports::plot::png(&map).map_err(Failure::internal)?;
+            write(&out.join("map.png"), &picture)?;
+            say("wrote map.svg, map.png");
+        }
         Ok(())
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| Failure::write(path.display(), &error))
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| Failure::write(path.display(), &error))
 }
 
 fn report(outcome: &Outcome, out: &Path) {

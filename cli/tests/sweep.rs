@@ -136,6 +136,63 @@ fn the_front_is_drawn_of_the_cells() {
 }
 
 #[test]
+fn a_number_is_drawn_over_two_keys() {
+    let out = folder("sweep-map").join("out");
+    let grid = [
+        "policy=serial,round_robin",
+        "run.horizon_s=60..240/4",
+        "seed=1,2",
+    ];
+    let run = |further: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crossinfer"));
+        command
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(STUDY))
+            .args(["sweep", "toy.toml", "--out"])
+            .arg(&out);
+        for vary in grid {
+            command.args(["--vary", vary]);
+        }
+        command.args(further).stderr(Stdio::piped());
+        command
+    };
+    let map = ["--map", "run.horizon_s,policy,throughput_rps"];
+    let refused = |further: &[&str]| {
+        let output = run(further).output().expect("the command runs");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    // Nothing is averaged over in silence, and nothing runs before that is known.
+    let said = refused(&map);
+    assert!(said.contains("`seed` varies too"), "{said}");
+    assert!(!out.exists());
+    done(&mut run(&[&map[..], &["--map-at", "seed=2"]].concat()));
+    let picture = fs::read_to_string(out.join("map.svg")).expect("it is drawn");
+    // The ground, and a cell for each pair.
+    assert_eq!(picture.matches("<rect").count(), 1 + 2 * 4);
+    for label in [
+        "run.horizon_s",
+        "policy",
+        "serial",
+        "round_robin",
+        "60",
+        "240",
+        "seed = 2",
+    ] {
+        assert!(
+            picture.contains(&format!("\n{label}\n")),
+            "{label}: {picture}"
+        );
+    }
+    let bytes = fs::read(out.join("map.png")).expect("it is drawn");
+    assert!(bytes.starts_with(b"\x89PNG"));
+    let said = refused(&[&map[..], &["--map-at", "seed=3"]].concat());
+    assert!(
+        said.contains("no cell has seed=3") && said.contains("1, 2"),
+        "{said}"
+    );
+}
+
+#[test]
 fn torn_and_damaged_rows_are_run_again() {
     let root = folder("sweep-torn");
     let out = root.join("out");

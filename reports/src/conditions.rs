@@ -17,6 +17,7 @@ pub(crate) fn of(world: &World) -> Vec<String> {
         background(world),
         limits(world),
         placement(world),
+        streams(world),
         exclusive(world),
         beliefs(world),
         noise(world),
@@ -25,6 +26,25 @@ pub(crate) fn of(world: &World) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Those that all worlds have, then what further ones each policy has. The worlds differ in their policy.
+pub(crate) fn of_all(worlds: &[World]) -> Vec<String> {
+    let lists: Vec<Vec<String>> = worlds.iter().map(of).collect();
+    let common = |text: &String| lists.iter().all(|list| list.contains(text));
+    let mut all: Vec<String> = lists.iter().take(1).flatten().cloned().collect();
+    all.retain(common);
+    for (world, list) in worlds.iter().zip(&lists) {
+        let own: Vec<&str> = list
+            .iter()
+            .filter(|text| !common(text))
+            .map(String::as_str)
+            .collect();
+        if !own.is_empty() {
+            all.push(format!("under {}: {}", world.policy, own.join("; ")));
+        }
+    }
+    all
 }
 
 /// `head: a, b`; `None` without parts.
@@ -83,19 +103,27 @@ fn limits(world: &World) -> Option<String> {
     phrase("at most", &parts)
 }
 
-/// Stages and streams that are fixed to lanes.
+/// Stages that are fixed to lanes.
 fn placement(world: &World) -> Option<String> {
     let stages = world.stages.iter().zip(&world.placement);
-    let mut parts: Vec<String> = stages
+    let parts: Vec<String> = stages
         .filter_map(|(stage, lane)| {
             Some(format!("{} on {}", stage.name, lane_name(world, (*lane)?)))
         })
         .collect();
-    if let Policy::Fixed { lanes } = &world.policy {
-        let streams = lanes.iter();
-        parts.extend(streams.map(|(stream, lane)| format!("stream {stream} on {lane}")));
-    }
     phrase("fixed:", &parts)
+}
+
+/// Streams that the policy is told to keep on lanes.
+fn streams(world: &World) -> Option<String> {
+    let Policy::Fixed { lanes } = &world.policy else {
+        return None;
+    };
+    let lanes = lanes.iter();
+    let parts: Vec<String> = lanes
+        .map(|(stream, lane)| format!("{stream} on {lane}"))
+        .collect();
+    phrase("streams fixed:", &parts)
 }
 
 fn lane_name(world: &World, lane: LaneId) -> &str {
@@ -188,8 +216,8 @@ mod tests {
     use crate::interval::Replicated;
     use crate::{json, table, toy};
 
-    const SET: &str = "noise = false
-exclusive = [[\"encode\", \"decode@npu\"]]
+    const SET: &str = "
+exclusive = [[\"encode\", \"decode@cpu\"]]
 policy = { fixed = { lanes = { front-1 = \"npu\" } } }
 [background]
 memory_bytes = 1.5e9
@@ -218,8 +246,9 @@ output_tokens = { noisy = { cv = 0.25 } }
             [
                 "other software holds 1.50 GB, draws 3.00 of 20.0 GB/s, keeps 2 of 8 CPU cores busy",
                 "at most 1 query in the system, 7 frames of a stream that wait, 2.00 GB of KV, 1.00 GB of KV on npu",
-                "fixed: encode on npu, stream front-1 on npu",
-                "never at the same time: encode and decode@npu",
+                "fixed: encode on npu",
+                "streams fixed: front-1 on npu",
+                "never at the same time: encode and decode@cpu",
                 "the policy believes the true length of every answer times a log-normal error, cv 0.250",
             ]
         );
@@ -238,14 +267,34 @@ output_tokens = { noisy = { cv = 0.25 } }
         });
         let list = of(&world);
         assert_eq!(
-            list[4],
+            list[5],
             "the policy believes the true length of every answer"
         );
         assert_eq!(
-            list[5],
+            list[6],
             "heat: 25.0 °C around, 8.00 K/W, time constant 60.0 s, 30.0 °C at the start, from 80.0 °C down to 70.0 °C \
              cpu at 50 % of full speed"
         );
+    }
+
+    #[test]
+    fn what_policies_share_is_told_once() {
+        let set = toy::scenario(0.2).replacen("[run]", &format!("{SET}[run]"), 1);
+        let fixed = toy::world(&set);
+        let mut serial = toy::world(&set);
+        serial.policy = Policy::Serial;
+        let shared: Vec<String> = of(&serial);
+        let own = "under fixed: streams fixed: front-1 on npu".to_owned();
+        for worlds in [[&serial, &fixed], [&fixed, &serial]] {
+            let worlds = worlds.map(|world| {
+                let mut copy = toy::world(&set);
+                copy.policy = world.policy.clone();
+                copy
+            });
+            let expected = [&shared[..], std::slice::from_ref(&own)].concat();
+            assert_eq!(of_all(&worlds), expected);
+        }
+        assert_eq!(of_all(&[fixed]), of(&toy::world(&set)));
     }
 
     #[test]

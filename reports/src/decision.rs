@@ -207,6 +207,7 @@ pub fn decision_map(detail: &Detail, run: &Run) -> Option<Map> {
     };
     Some(Map {
         title: format!("{}: lane of a query of {stream}", run.policy),
+        note: String::new(),
         x: "context, tokens".into(),
         y: "queries just before it".into(),
         columns: choices.context.iter().map(u32::to_string).collect(),

@@ -72,7 +72,20 @@ fn origins(world: &World) -> Vec<(&'static str, usize)> {
     .collect()
 }
 
+/// What differs from the defaults or is assumed of a world beside its workload, in words.
+pub fn conditions_of(world: &World) -> Vec<String> {
+    conditions::of(world)
+}
+
 impl Facts {
+    /// The facts of worlds that differ in their policy: those of the first, with the conditions of all.
+    pub fn of_all(worlds: &[World], file: &str) -> Option<Self> {
+        Some(Self {
+            conditions: conditions::of_all(worlds),
+            ..Self::of(worlds.first()?, file)
+        })
+    }
+
     /// The facts of a world that was loaded from `file`.
     pub fn of(world: &World, file: &str) -> Self {
         let horizon = Some(world.horizon).filter(|&horizon| horizon != Instant::NEVER);

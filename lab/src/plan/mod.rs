@@ -168,6 +168,8 @@ pub struct Plan {
     pub axis: Axis,
     /// The targets.
     pub targets: Vec<Target>,
+    /// What differs from the defaults or is assumed, in words.
+    pub conditions: Vec<String>,
     /// Memory that is taken before any context: weights, the system's and others', bytes.
     pub taken: u64,
     /// What was found.
@@ -257,6 +259,7 @@ pub fn plan(
         title: title.to_owned(),
         axis,
         targets: targets.to_vec(),
+        conditions: reports::facts::conditions_of(&world),
         taken: world.memory.taken,
         edge,
         limits,

@@ -166,6 +166,9 @@ fn one(out: &mut String, plan: &Plan) {
         plan.axis,
         targets.join(" and ")
     );
+    if !plan.conditions.is_empty() {
+        _ = writeln!(out, "  conditions: {}", plan.conditions.join("; "));
+    }
     _ = writeln!(out, "  {}", edge(plan.axis, &plan.edge));
     for remark in &plan.edge.remarks {
         _ = writeln!(out, "  note: {remark}");
@@ -265,6 +268,7 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
                 "title": plan.title,
                 "axis": plan.axis.name(),
                 "unit": plan.axis.unit(),
+                "conditions": plan.conditions,
                 "meets": plan.edge.meets,
                 "misses": plan.edge.misses,
                 "monotone": plan.edge.monotone,
@@ -323,6 +327,7 @@ pub fn region(
     };
     Map {
         title: title.to_owned(),
+        note: String::new(),
         x: x.unit().to_owned(),
         y: y.to_owned(),
         columns: columns.iter().map(|load| short(*load)).collect(),

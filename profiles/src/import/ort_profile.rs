@@ -3,7 +3,8 @@
 //! The cost of a run is its wall time, `model_run`. Kernel times within it are summed only to say where the time
 //! went: an event that encloses another one (a subgraph's node) counts its own part, so nothing counts twice.
 //! The first run of a session is its warm-up. A run whose nodes are missing (the profiler stops at a million
-//! events) is incomplete and is left out.
+//! events) is incomplete and is left out. Of very many runs every second, fourth, … is kept, so that a file of
+//! any length needs no more memory.
 
 mod event;
 mod lenient;
@@ -24,8 +25,10 @@ use lenient::Lenient;
 
 /// Events at which the profiler stops.
 const EVENTS_MAX: u64 = 1_000_000;
-/// Open nodes of one thread and runs beyond which a file is no profile of a model.
-const KEPT_MAX: usize = 4_000_000;
+/// Nodes outside of any run that are held at once: more than a run of a model has.
+const OPEN_MAX: usize = 200_000;
+/// Runs that are held at once; when there are more, every other one goes.
+const RUNS_MAX: usize = 16_384;
 
 /// The rows of a profile, as far as it can be read.
 pub fn read(source: Source, notes: &mut Notes) -> Vec<Row> {
@@ -67,7 +70,8 @@ pub fn read(source: Source, notes: &mut Notes) -> Vec<Row> {
 /// A run of the model.
 #[derive(Clone, Debug)]
 struct Run {
-    session: u64,
+    /// Whether it is the first of its session.
+    first: bool,
     start: f64,
     end: f64,
     line: u64,
@@ -86,14 +90,72 @@ struct Open {
     kernels: Vec<f64>,
 }
 
+/// Runs in the order of the file: all of them, or every `step`-th if those are more than [`RUNS_MAX`].
+#[derive(Debug)]
+struct Runs {
+    kept: Vec<Run>,
+    /// The newest run, to which nodes may still belong.
+    newest: Option<Run>,
+    /// Runs so far.
+    count: u64,
+    step: u64,
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self {
+            kept: Vec::new(),
+            newest: None,
+            count: 0,
+            step: 1,
+        }
+    }
+}
+
+impl Runs {
+    fn push(&mut self, run: Run) {
+        self.settle();
+        self.newest = Some(run);
+        self.count += 1;
+    }
+
+    /// Keeps the newest run, or lets it go.
+    fn settle(&mut self) {
+        let Some(run) = self.newest.take() else {
+            return;
+        };
+        if !(self.count - 1).is_multiple_of(self.step) {
+            return;
+        }
+        if self.kept.len() == RUNS_MAX {
+            let mut even = false;
+            self.kept.retain(|_| {
+                even = !even;
+                even
+            });
+            self.step *= 2;
+            if !(self.count - 1).is_multiple_of(self.step) {
+                return;
+            }
+        }
+        self.kept.push(run);
+    }
+}
+
 #[derive(Debug, Default)]
 struct Profile {
     line: Rc<Cell<u64>>,
     events: u64,
     session: u64,
+    /// Session of the newest run.
+    ran: Option<u64>,
     load: f64,
-    runs: Vec<Run>,
+    runs: Runs,
     open: BTreeMap<u64, Vec<Open>>,
+    /// Nodes in `open`.
+    waiting: usize,
+    /// Nodes for which `open` had no room.
+    lost: u64,
     providers: Vec<String>,
     overlapping: bool,
 }
@@ -137,7 +199,7 @@ impl Profile {
         };
         let (start, end) = (event.ts, event.ts + event.dur);
         // A file sorted by start time has the run before its nodes.
-        if let Some(run) = self.runs.last_mut()
+        if let Some(run) = &mut self.runs.newest
             && start >= run.start
             && end <= run.end
         {
@@ -164,6 +226,7 @@ impl Profile {
                 add(&mut new.kernels, index, *time);
             }
             open.pop();
+            self.waiting -= 1;
         }
         add(&mut new.kernels, provider, (event.dur - inside).max(0.0));
         // Sorted by start time, the node that encloses comes first: its own part shrinks.
@@ -177,14 +240,17 @@ impl Profile {
             last.nodes += 1;
             return;
         }
-        if open.len() < KEPT_MAX {
+        if self.waiting < OPEN_MAX {
             open.push(new);
+            self.waiting += 1;
+        } else {
+            self.lost += new.nodes;
         }
     }
 
     fn run(&mut self, start: f64, end: f64) {
         let mut run = Run {
-            session: self.session,
+            first: self.ran.replace(self.session) != Some(self.session),
             start,
             end,
             line: self.line.get(),
@@ -204,26 +270,37 @@ impl Profile {
                 !within && node.end > start
             });
         }
+        self.open.retain(|_, nodes| !nodes.is_empty());
+        self.waiting = self.open.values().map(Vec::len).sum();
         if self
             .runs
-            .last()
+            .newest
+            .as_ref()
             .is_some_and(|last| last.end > start && last.start < end)
         {
             self.overlapping = true;
         }
-        if end > start && self.runs.len() < KEPT_MAX {
+        if end > start {
             self.runs.push(run);
         }
     }
 
     fn rows(self, file: &str, notes: &mut Notes) -> Vec<Row> {
         let Self {
-            runs,
+            mut runs,
             providers,
             events,
             load,
+            lost,
             ..
         } = self;
+        runs.settle();
+        let Runs {
+            kept: runs,
+            count,
+            step,
+            ..
+        } = runs;
         if runs.is_empty() {
             let text = if events == 0 {
                 "no events: this is no profile of ONNX Runtime".to_owned()
@@ -242,19 +319,22 @@ impl Profile {
             let text = "runs overlap in time: their wall times hold waiting for each other";
             notes.add(NoteKind::Warning, file, None, text);
         }
+        if lost > 0 {
+            let text = format!(
+                "{lost} nodes lie outside of any run, beyond {OPEN_MAX} that are held: their time is not told"
+            );
+            notes.add(NoteKind::Warning, file, None, text);
+        }
+        if step > 1 {
+            let text = format!("of {count} runs one in {step} is kept, evenly over the file");
+            notes.add(NoteKind::Read, file, None, text);
+        }
         let total = runs.len();
         let runs = complete(runs, file, notes);
         // Runs of one session after its first; the first of each is its warm-up.
-        let first = |index: usize| index == 0 || runs[index - 1].session != runs[index].session;
         let seconds = |run: &Run| (run.end - run.start) * 1e-6;
-        let cold: Vec<f64> = (0..runs.len())
-            .filter(|&i| first(i))
-            .map(|i| seconds(&runs[i]))
-            .collect();
-        let warm: Vec<&Run> = (0..runs.len())
-            .filter(|&i| !first(i))
-            .map(|i| &runs[i])
-            .collect();
+        let cold: Vec<f64> = runs.iter().filter(|run| run.first).map(seconds).collect();
+        let warm: Vec<&Run> = runs.iter().filter(|run| !run.first).collect();
         let Some(at) = warm.first().copied().or(runs.first()) else {
             notes.refuse(file, None, format!("none of {total} runs is complete"));
             return Vec::new();
@@ -393,4 +473,104 @@ fn share(
         other => other,
     };
     Some(engine.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read};
+
+    use super::*;
+
+    /// A profile of `runs` runs, written as it is read; run `i` takes 1000 + `i` % 100 µs, the first 50 000.
+    struct Long {
+        runs: u64,
+        next: u64,
+        text: Vec<u8>,
+        at: usize,
+    }
+
+    impl Long {
+        fn new(runs: u64) -> Self {
+            let head =
+                r#"[{"cat":"Session","name":"session_initialization","ts":0,"dur":9,"args":{}}"#;
+            Self {
+                runs,
+                next: 0,
+                text: head.into(),
+                at: 0,
+            }
+        }
+
+        fn micros(run: u64) -> u64 {
+            if run == 0 { 50_000 } else { 1000 + run % 100 }
+        }
+    }
+
+    impl Read for Long {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            if self.at == self.text.len() && self.next <= self.runs {
+                let (run, took) = (self.next, Self::micros(self.next));
+                let start = 100_000 + run * 60_000;
+                self.text = if run == self.runs {
+                    b"]".to_vec()
+                } else {
+                    format!(
+                        r#",{{"cat":"Node","name":"c","ts":{start},"dur":900,"tid":{run},"args":{{"provider":"CPUExecutionProvider"}}}},{{"cat":"Session","name":"model_run","ts":{start},"dur":{took},"args":{{}}}}"#
+                    )
+                    .into()
+                };
+                self.at = 0;
+                self.next += 1;
+            }
+            let count = to.len().min(self.text.len() - self.at);
+            to[..count].copy_from_slice(&self.text[self.at..self.at + count]);
+            self.at += count;
+            Ok(count)
+        }
+    }
+
+    fn profile(runs: u64) -> Profile {
+        let mut profile = Profile::default();
+        let mut most = (0, 0);
+        let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(Long::new(runs)));
+        let seen = Events(&mut |event| {
+            profile.event(&event);
+            most.0 = most.0.max(profile.runs.kept.len());
+            most.1 = most.1.max(profile.open.len());
+        });
+        seen.deserialize(&mut json).expect("it is a profile");
+        assert!(most.0 <= RUNS_MAX && most.1 <= 1, "{most:?}");
+        profile
+    }
+
+    #[test]
+    fn what_is_kept_does_not_grow_with_the_file() {
+        for runs in [1000, 40_000, 100_000] {
+            let profile = profile(runs);
+            let step = profile.runs.step;
+            assert_eq!(profile.runs.count, runs);
+            assert!(runs / step <= RUNS_MAX as u64 + 1);
+            assert!(runs <= RUNS_MAX as u64 || runs / step > RUNS_MAX as u64 / 2 - 1);
+            let mut notes = Notes::default();
+            let rows = profile.rows("long.json", &mut notes);
+            let Spread::Samples(samples) = &rows[0].spread else {
+                panic!("there are samples");
+            };
+            // One in `step`, in order, from the second kept run on: the first is the warm-up.
+            let kept = (0..runs).step_by(step as usize).skip(1);
+            let expected: Vec<f64> = kept.map(|run| Long::micros(run) as f64 * 1e-6).collect();
+            assert_eq!(samples.len(), expected.len());
+            let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
+            assert!(samples.iter().zip(&expected).all(close));
+            assert!(close((
+                &rows[0].cold_s.expect("the first run is apart"),
+                &0.05
+            )));
+            let said = notes
+                .list
+                .iter()
+                .any(|note| note.text.contains("is kept, evenly"));
+            assert_eq!(said, step > 1);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::draw::{self, FONT, LABEL, Stand, TITLE};
+use super::draw::{self, LABEL, Stand, TITLE};
 use super::{Drawn, Plot};
 use crate::detail::{Bins, Run};
 use crate::number::{percent, short};
@@ -217,26 +217,8 @@ impl Plot for Curves {
         let (plane, _) = root.split_vertically(HEIGHT);
         let title = draw::fit(&self.title, TITLE, WIDTH - 40);
         draw::text(&plane, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
-        let mut chart = ChartBuilder::on(&plane)
-            .margin(12)
-            .margin_top(40)
-            .margin_right(22)
-            .x_label_area_size(42)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..end, 0.0..top)?;
-        chart
-            .configure_mesh()
-            .x_desc(self.x.as_str())
-            .y_desc(self.y.as_str())
-            .x_labels(7)
-            .y_labels(6)
-            .x_label_formatter(&|x| draw::tick_label(*x))
-            .y_label_formatter(&|y| draw::tick_label(*y))
-            .label_style((FONT, LABEL))
-            .axis_desc_style((FONT, LABEL))
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.12))
-            .draw()?;
+        let mut chart = draw::plane(&plane, 40).build_cartesian_2d(0.0..end, 0.0..top)?;
+        draw::axes(&mut chart, (&self.x, &self.y), (7, 6))?;
         for (index, curve) in self.curves.iter().enumerate() {
             let style = draw::colour(index).stroke_width(2);
             let points = self.path(curve, end);

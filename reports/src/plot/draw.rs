@@ -1,6 +1,8 @@
 //! Colours, text and legends that all plots share.
 
+use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -145,6 +147,47 @@ pub(super) fn legend<DB: DrawingBackend>(
         top += LEGEND_ROW.cast_signed();
     }
     Ok(())
+}
+
+/// The plane of a chart below a title, `top` pixels from the upper edge, with room for the labels of its axes.
+pub(super) fn plane<'b, DB: DrawingBackend>(
+    root: &DrawingArea<DB, Shift>,
+    top: u32,
+) -> ChartBuilder<'_, 'b, DB> {
+    let mut builder = ChartBuilder::on(root);
+    builder
+        .margin(12)
+        .margin_top(top)
+        .margin_right(22)
+        .x_label_area_size(42)
+        .y_label_area_size(64);
+    builder
+}
+
+/// Paints a chart's axes and their titles, with about so many `labels` along x and y.
+pub(super) fn axes<DB, X, Y>(
+    chart: &mut ChartContext<'_, DB, Cartesian2d<X, Y>>,
+    (x, y): (&str, &str),
+    labels: (usize, usize),
+) -> Drawn<DB>
+where
+    DB: DrawingBackend,
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .x_desc(x)
+        .y_desc(y)
+        .x_labels(labels.0)
+        .y_labels(labels.1)
+        .x_label_formatter(&|x| tick_label(*x))
+        .y_label_formatter(&|y| tick_label(*y))
+        .label_style((FONT, LABEL))
+        .axis_desc_style((FONT, LABEL))
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .draw()
 }
 
 /// Steps of an axis from 0 to `end`: about `count` round values.

@@ -1,12 +1,13 @@
 //! Configurations in a plane of two numbers, with those marked that no other beats in both: the Pareto front.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::draw::{self, FONT, LABEL, Stand, TITLE};
+use super::draw::{self, LABEL, Stand, TITLE};
 use super::{Drawn, Plot};
 use crate::metric::{Better, Metric};
 use crate::number::short;
@@ -17,6 +18,12 @@ const HEIGHT: u32 = 420;
 const NAME: u32 = 190;
 /// Most members of the front that the text names.
 const NAMED: usize = 12;
+/// Most members in the table.
+const LISTED: usize = 1000;
+/// Most configurations that are drawn one by one.
+const SINGLE: usize = 2000;
+/// Side of a square that stands for the configurations within, pixels.
+const SQUARE: i32 = 8;
 
 /// A number of every configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,14 +117,18 @@ impl Front {
         list
     }
 
-    /// The front as a table in Markdown.
+    /// The front as a table in Markdown; of more than a thousand members, the first of them.
     pub fn table(&self) -> String {
         let plain = |text: &str| text.replace(['|', '\n', '`'], " ");
         let (x, y) = (plain(&self.goals.0.title), plain(&self.goals.1.title));
         let mut text = format!("| configuration | {x} | {y} |\n| --- | ---: | ---: |\n");
-        for one in self.members() {
+        let members = self.members();
+        for one in members.iter().take(LISTED) {
             let (x, y) = (short(one.at.0), short(one.at.1));
             _ = writeln!(text, "| `{}` | {x} | {y} |", plain(&one.name));
+        }
+        if members.len() > LISTED {
+            _ = writeln!(text, "\nand {} more.", members.len() - LISTED);
         }
         text
     }
@@ -140,9 +151,9 @@ impl Front {
     }
 
     /// The stairs between the members: what they reach.
-    fn stairs(&self) -> Vec<(f64, f64)> {
+    fn stairs(&self, members: &[&Choice]) -> Vec<(f64, f64)> {
         let mut line: Vec<(f64, f64)> = Vec::new();
-        for one in self.members() {
+        for one in members {
             if let Some(&(x, y)) = line.last() {
                 // The corner that is no better than either.
                 let corner = match self.goals.0.better {
@@ -154,6 +165,16 @@ impl Front {
             line.push(one.at);
         }
         line
+    }
+
+    /// How those are drawn that are beaten, where they are too many for a circle each.
+    fn caption(&self) -> Option<String> {
+        (self.choices.len() > SINGLE).then(|| {
+            format!(
+                "{} configurations: squares are the darker the more lie there",
+                self.choices.len()
+            )
+        })
     }
 }
 
@@ -191,6 +212,9 @@ impl Plot for Front {
                 self.left_out
             );
         }
+        if let Some(caption) = self.caption() {
+            _ = write!(text, "; {caption}");
+        }
         text + "."
     }
 
@@ -203,38 +227,37 @@ impl Plot for Front {
             Better::Higher => format!("{} (more is better)", goal.title),
             Better::Lower => format!("{} (less is better)", goal.title),
         };
-        let mut chart = ChartBuilder::on(root)
-            .margin(12)
-            .margin_top(40)
-            .margin_right(22)
-            .x_label_area_size(42)
-            .y_label_area_size(64)
-            .build_cartesian_2d(left..right, low..high)?;
-        chart
-            .configure_mesh()
-            .x_desc(better(&self.goals.0))
-            .y_desc(better(&self.goals.1))
-            .x_labels(7)
-            .y_labels(6)
-            .x_label_formatter(&|x| draw::tick_label(*x))
-            .y_label_formatter(&|y| draw::tick_label(*y))
-            .label_style((FONT, LABEL))
-            .axis_desc_style((FONT, LABEL))
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.12))
-            .draw()?;
+        let caption = self.caption();
+        if let Some(caption) = &caption {
+            draw::text(root, caption, (20, 44), LABEL, BLACK, Stand::Left)?;
+        }
+        let top = if caption.is_some() { 62 } else { 40 };
+        let mut chart = draw::plane(root, top).build_cartesian_2d(left..right, low..high)?;
+        let titles = (better(&self.goals.0), better(&self.goals.1));
+        draw::axes(&mut chart, (&titles.0, &titles.1), (7, 6))?;
         let members = self.members();
-        chart.draw_series(LineSeries::new(
-            self.stairs(),
-            draw::colour(0).stroke_width(2),
-        ))?;
-        for (one, unbeaten) in self.choices.iter().zip(self.unbeaten()) {
-            if unbeaten {
-                chart.draw_series([Circle::new(one.at, 6, draw::colour(0).filled())])?;
-            } else {
-                // Hollow, so that shape alone tells it.
-                chart.draw_series([Circle::new(one.at, 4, BLACK.mix(0.55))])?;
+        let stairs = self.stairs(&members);
+        let mut line: Vec<(i32, i32)> = stairs.iter().map(|at| chart.backend_coord(at)).collect();
+        line.dedup();
+        root.draw(&PathElement::new(line, draw::colour(0).stroke_width(2)))?;
+        let beaten = self.choices.iter().zip(self.unbeaten());
+        let beaten = beaten.filter_map(|(one, unbeaten)| (!unbeaten).then_some(one.at));
+        if caption.is_some() {
+            density(root, beaten.map(|at| chart.backend_coord(&at)))?;
+        } else {
+            // Hollow, so that shape alone tells it.
+            chart.draw_series(beaten.map(|at| Circle::new(at, 4, BLACK.mix(0.55))))?;
+        }
+        let mut marks: Vec<(i32, i32)> = Vec::new();
+        for one in &members {
+            let at = chart.backend_coord(&one.at);
+            // Where many lie in one place, one mark shows them.
+            if caption.is_none() || marks.last() != Some(&at) {
+                marks.push(at);
             }
+        }
+        for at in marks {
+            root.draw(&Circle::new(at, 6, draw::colour(0).filled()))?;
         }
         // Names where there is room for them.
         let mut taken: Vec<[i32; 4]> = Vec::new();
@@ -258,6 +281,26 @@ impl Plot for Front {
         }
         Ok(())
     }
+}
+
+/// Paints how many points lie where: a square each, the darker the more (by the logarithm).
+fn density<DB: DrawingBackend>(
+    root: &DrawingArea<DB, Shift>,
+    points: impl Iterator<Item = (i32, i32)>,
+) -> Drawn<DB> {
+    let mut squares: BTreeMap<(i32, i32), u32> = BTreeMap::new();
+    for (x, y) in points {
+        *squares.entry((x / SQUARE, y / SQUARE)).or_default() += 1;
+    }
+    let most = squares.values().max().copied().unwrap_or(1);
+    let scale = f64::from(most).ln().max(f64::MIN_POSITIVE);
+    for ((x, y), count) in squares {
+        let (x, y) = (x * SQUARE, y * SQUARE);
+        let shade = BLACK.mix(0.15 + 0.55 * f64::from(count).ln() / scale);
+        let area = [(x, y), (x + SQUARE - 1, y + SQUARE - 1)];
+        root.draw(&Rectangle::new(area, shade.filled()))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -333,6 +376,55 @@ mod tests {
                 .describe()
                 .contains("1 of 30 configurations are not beaten")
         );
+    }
+
+    /// A hundred thousand: scattered, all of them on the front, or all alike.
+    #[test]
+    fn many_are_drawn_as_a_density() {
+        let count = 100_000;
+        let scattered = |i: u32| {
+            let random = f64::from(i.wrapping_mul(2_654_435_761) % 99_991) / 99_991.0;
+            (f64::from(i % 997) / 997.0, random)
+        };
+        let line = |i: u32| (f64::from(i), f64::from(count - i));
+        let alike = |_: u32| (1.0, 2.0);
+        for points in [
+            (0..count).map(scattered).collect::<Vec<_>>(),
+            (0..count).map(line).collect(),
+            (0..count).map(alike).collect(),
+        ] {
+            let front = front((Lower, Lower), &points);
+            let picture = svg(&front).expect("it can be drawn");
+            assert!(picture.len() < 1_000_000, "{} bytes", picture.len());
+            assert!(picture.contains("100000 configurations: squares"));
+            assert!(front.describe().contains("100000 configurations: squares"));
+            let marks = picture.matches(" r=\"6\"").count();
+            assert!(marks >= 1 && marks <= front.members().len(), "{marks}");
+            assert_eq!(picture.matches(" r=\"4\"").count(), 0);
+            assert!(front.table().len() < 100_000);
+        }
+        // The more lie in a square, the darker it is.
+        let mut points: Vec<_> = (0..3000).map(|i| (1.0 + f64::from(i % 2), 5.0)).collect();
+        points.extend([(0.0, 0.0), (9.0, 9.0)]);
+        points.retain(|at| *at != (2.0, 5.0) || at.0 < 2.0);
+        points.extend([(2.0, 5.0); 600]);
+        let picture = svg(&front((Lower, Lower), &points)).expect("it can be drawn");
+        let squares = picture
+            .split("<rect")
+            .filter(|rect| rect.contains("width=\"7\"") && rect.contains("height=\"7\""));
+        let mut shades: Vec<f64> = squares
+            .filter_map(|rect| {
+                rect.split("opacity=\"")
+                    .nth(1)?
+                    .split('"')
+                    .next()?
+                    .parse()
+                    .ok()
+            })
+            .collect();
+        shades.sort_by(f64::total_cmp);
+        assert_eq!(shades.len(), 3, "1500, 600 and 1: {shades:?}");
+        assert!(shades[0] < shades[1] && shades[1] < shades[2], "{shades:?}");
     }
 
     #[test]

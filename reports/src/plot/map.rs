@@ -1,5 +1,7 @@
 //! A grid of cells over two quantities: a choice (the decision map) or a number (a heat map).
 
+use std::collections::BTreeMap;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -9,7 +11,11 @@ use super::{Drawn, Plot};
 const TOP: i32 = 62;
 const ROW: i32 = 34;
 const COLUMN: i32 = 62;
+/// Widest column, where its name is long.
+const COLUMN_MAX: i32 = 130;
 const LEFT: i32 = 100;
+/// Most room for the names of rows.
+const LEFT_MAX: i32 = 200;
 const AXIS: i32 = 56;
 const WIDTH_MIN: u32 = 620;
 
@@ -29,6 +35,8 @@ pub enum Cell {
 pub struct Map {
     /// Title.
     pub title: String,
+    /// What else is to be known of it, as what is the same in all cells; may be empty.
+    pub note: String,
     /// Title of the columns, with its unit.
     pub x: String,
     /// Title of the rows, with its unit.
@@ -45,12 +53,56 @@ pub struct Map {
 
 impl Map {
     fn width(&self) -> u32 {
-        let cells = LEFT + COLUMN * draw::px(self.columns.len()) + 24;
+        let cells = self.left() + self.column() * draw::px(self.columns.len()) + 24;
         cells.cast_unsigned().max(WIDTH_MIN)
     }
 
+    /// Width of a column: enough for its name, within bounds.
+    fn column(&self) -> i32 {
+        let names = self.columns.iter().map(|name| draw::width(name, LABEL));
+        let widest = names.max().unwrap_or(0).cast_signed();
+        (widest + 12).clamp(COLUMN, COLUMN_MAX)
+    }
+
+    /// Where the columns start: beside the names of the rows.
+    fn left(&self) -> i32 {
+        let names = self.rows.iter().map(|name| draw::width(name, LABEL));
+        let widest = names.max().unwrap_or(0).cast_signed();
+        (widest + 28).clamp(LEFT, LEFT_MAX)
+    }
+
+    fn top(&self) -> i32 {
+        TOP + if self.note.is_empty() { 0 } else { 22 }
+    }
+
+    /// The least and the greatest number with their places, and how many cells have none, by reason.
+    fn shades(&self) -> Vec<String> {
+        let (mut numbers, mut empty) = (Vec::new(), BTreeMap::<&str, usize>::new());
+        for (row, name) in self.cells.iter().zip(&self.rows) {
+            for (cell, column) in row.iter().zip(&self.columns) {
+                match cell {
+                    Cell::Shade(share, text) => numbers.push((*share, text, column, name)),
+                    Cell::Empty(why) => *empty.entry(why).or_default() += 1,
+                    Cell::Choice(_) => {}
+                }
+            }
+        }
+        if numbers.is_empty() {
+            return Vec::new();
+        }
+        let least = numbers.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+        let most = numbers.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        let ends = [("least", least), ("most", most)];
+        let ends = ends.into_iter().filter_map(|(which, end)| {
+            let (_, text, column, row) = end?;
+            Some(format!("{which} {text} at {column} and {row}"))
+        });
+        let empty = empty.iter().map(|(why, count)| format!("{why} in {count}"));
+        ends.chain(empty).collect()
+    }
+
     fn bottom(&self) -> i32 {
-        TOP + ROW * draw::px(self.rows.len())
+        self.top() + ROW * draw::px(self.rows.len())
     }
 }
 
@@ -80,13 +132,13 @@ impl Plot for Map {
                 format!("{name} in {count}")
             })
             .collect();
-        let texts = cells().filter_map(|cell| match cell {
-            Cell::Shade(_, text) => Some(text.clone()),
-            _ => None,
-        });
-        parts.extend(texts);
+        parts.extend(self.shades());
+        let note = match self.note.as_str() {
+            "" => String::new(),
+            note => format!(" ({note})"),
+        };
         format!(
-            "{}: {} by {}, {} cells: {}.",
+            "{}{note}: {} by {}, {} cells: {}.",
             self.title,
             self.y,
             self.x,
@@ -97,21 +149,19 @@ impl Plot for Map {
 
     fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         let bottom = self.bottom();
+        let (start, wide) = (self.left(), self.column());
         let title = draw::fit(&self.title, TITLE, self.width() - 40);
         draw::text(root, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
+        let note = draw::fit(&self.note, LABEL, self.width() - 40);
+        draw::text(root, &note, (20, 44), LABEL, BLACK, Stand::Left)?;
         for (row, (name, cells)) in self.rows.iter().zip(&self.cells).enumerate() {
             let top = bottom - ROW * (draw::px(row) + 1);
-            draw::text(
-                root,
-                name,
-                (LEFT - 8, top + ROW / 2),
-                LABEL,
-                BLACK,
-                Stand::Right,
-            )?;
+            let name = draw::fit(name, LABEL, (start - 16).cast_unsigned());
+            let beside = (start - 8, top + ROW / 2);
+            draw::text(root, &name, beside, LABEL, BLACK, Stand::Right)?;
             for (column, cell) in cells.iter().enumerate() {
-                let left = LEFT + COLUMN * draw::px(column);
-                let area = [(left, top), (left + COLUMN - 2, top + ROW - 2)];
+                let left = start + wide * draw::px(column);
+                let area = [(left, top), (left + wide - 2, top + ROW - 2)];
                 let (fill, text) = match cell {
                     Cell::Choice(index) => {
                         let name = self.names.get(*index).cloned().unwrap_or_default();
@@ -121,24 +171,18 @@ impl Plot for Map {
                     Cell::Empty(text) => (RGBColor(232, 232, 232), text.clone()),
                 };
                 root.draw(&Rectangle::new(area, fill.filled()))?;
-                let text = draw::fit(&text, LABEL, (COLUMN - 6).cast_unsigned());
-                let middle = (left + COLUMN / 2 - 1, top + ROW / 2 - 1);
+                let text = draw::fit(&text, LABEL, (wide - 6).cast_unsigned());
+                let middle = (left + wide / 2 - 1, top + ROW / 2 - 1);
                 draw::text(root, &text, middle, LABEL, draw::ink(fill), Stand::Middle)?;
             }
         }
         for (column, name) in self.columns.iter().enumerate() {
-            let middle = LEFT + COLUMN * draw::px(column) + COLUMN / 2;
-            draw::text(
-                root,
-                name,
-                (middle, bottom + 12),
-                LABEL,
-                BLACK,
-                Stand::Middle,
-            )?;
+            let middle = (start + wide * draw::px(column) + wide / 2, bottom + 12);
+            let name = draw::fit(name, LABEL, (wide - 6).cast_unsigned());
+            draw::text(root, &name, middle, LABEL, BLACK, Stand::Middle)?;
         }
-        let right = LEFT + COLUMN * draw::px(self.columns.len());
-        let middle = i32::midpoint(LEFT, right);
+        let right = start + wide * draw::px(self.columns.len());
+        let middle = i32::midpoint(start, right);
         draw::text(
             root,
             &self.x,
@@ -147,7 +191,14 @@ impl Plot for Map {
             BLACK,
             Stand::Middle,
         )?;
-        draw::text(root, &self.y, (20, TOP - 12), LABEL, BLACK, Stand::Left)?;
+        draw::text(
+            root,
+            &self.y,
+            (20, self.top() - 12),
+            LABEL,
+            BLACK,
+            Stand::Left,
+        )?;
         let at = (20, bottom + AXIS);
         draw::legend(root, &self.names, at, self.width() - 40, |index, area| {
             root.draw(&Rectangle::new(area, draw::colour(index).filled()))

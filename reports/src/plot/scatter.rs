@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::draw::{self, FONT, LABEL, Stand, TITLE};
+use super::draw::{self, Stand, TITLE};
 use super::{Drawn, Plot};
 
 const WIDTH: u32 = 620;
@@ -107,24 +107,9 @@ impl Plot for Scatter {
         let title = draw::fit(&self.title, TITLE, WIDTH - 40);
         draw::text(&plane, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
         let axis = || (low..high).log_scale().with_key_points(ticks(low, high));
-        let mut chart = ChartBuilder::on(&plane)
-            .margin(12)
-            .margin_top(40)
-            .margin_right(22)
-            .x_label_area_size(42)
-            .y_label_area_size(64)
-            .build_cartesian_2d(axis(), axis())?;
-        chart
-            .configure_mesh()
-            .x_desc(format!("measured {}", self.what))
-            .y_desc(format!("predicted {}", self.what))
-            .x_label_formatter(&|x| draw::tick_label(*x))
-            .y_label_formatter(&|y| draw::tick_label(*y))
-            .label_style((FONT, LABEL))
-            .axis_desc_style((FONT, LABEL))
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.12))
-            .draw()?;
+        let mut chart = draw::plane(&plane, 40).build_cartesian_2d(axis(), axis())?;
+        let titles = ["measured", "predicted"].map(|side| format!("{side} {}", self.what));
+        draw::axes(&mut chart, (&titles[0], &titles[1]), (11, 11))?;
         let factors = [(1.0, 0.8), (1.0 + self.band, 0.3), (1.0 - self.band, 0.3)];
         for (factor, strength) in factors.into_iter().filter(|(factor, _)| *factor > 0.0) {
             // The part of the line within the plane.

@@ -211,6 +211,7 @@ fn example() -> (Curves, Curves, Bars, Scatter, Map) {
         },
         Map {
             title: "Which lane".into(),
+            note: String::new(),
             x: "context, tokens".into(),
             y: "queries queued".into(),
             columns: (1..8).map(|i| (i * 1000).to_string()).collect(),

@@ -9,7 +9,7 @@ use crate::cost::CostTable;
 use crate::diag::Diagnostic;
 use crate::spec::model::StageKind;
 use crate::spec::scenario::StateTransfer;
-use crate::spec::soc::ContentionModelName;
+use crate::spec::soc::{ContentionModelName, EngineKind};
 use crate::world::TransferStages;
 
 /// Checks what the scenario says by itself or of the SoC.
@@ -147,6 +147,7 @@ pub(super) fn costs_fit(
 ) {
     check_believed(parts, stages, soc, table, believed, faults);
     check_megapixels(parts, stages, table, faults);
+    check_host_share(parts, faults);
     check_transfer(parts, stages, soc, table, faults);
 }
 
@@ -196,6 +197,27 @@ fn check_believed(
                         )
                         .help("leave it out"),
                 );
+            }
+        }
+    }
+}
+
+/// All of a CPU's own stage is CPU work.
+fn check_host_share(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) {
+    for file in [Some(parts.costs), parts.believed].into_iter().flatten() {
+        for (engine, costs) in &file.raw.engines {
+            let kind = parts.soc.raw.engines.get(engine).map(|engine| engine.kind);
+            if kind != Some(EngineKind::Cpu) {
+                continue;
+            }
+            let stages = file.root().key("engines").key(engine).key("stages");
+            for stage in costs.stages.keys() {
+                let place = stages.key(stage).key("host_share");
+                if place.is_present() {
+                    let title = format!("{} has no effect", place.quoted());
+                    let why = "the engine is the CPU: all of it is CPU work";
+                    faults.push(place.key_fault(title, why).help("leave the key out"));
+                }
             }
         }
     }

@@ -20,7 +20,7 @@ impl Reader<'_, '_> {
     ) -> Cost {
         let time = self.time(place, raw, kind);
         if let Some(kind) = kind {
-            self.check_size(place, kind);
+            self.check_size(place, raw, kind);
         }
         let measured_tokens = self.range(place, "measured_tokens", raw.measured_tokens);
         let measured_context = self.range(place, "measured_context", raw.measured_context);
@@ -31,15 +31,14 @@ impl Reader<'_, '_> {
         if let Some(kind) = kind {
             self.require_ranges(place, raw, kind, measured_tokens.is_some());
         }
-        let value = |quantity: &Option<Quantity>| quantity.as_ref().map_or(0.0, |q| q.value);
         let everywhere = (0.0, f64::INFINITY);
         Cost {
             time,
             context_block: raw.context_block.map_or(0.0, f64::from),
-            secs_per_context: value(&raw.per_context_s),
-            bytes_fixed: value(&raw.bytes),
-            bytes_per_token: value(&raw.bytes_per_token),
-            bytes_per_token_context: value(&raw.bytes_per_token_context),
+            secs_per_context: value(raw.per_context_s.as_ref()),
+            bytes_fixed: value(raw.bytes.as_ref()),
+            bytes_per_token: value(raw.bytes_per_token.as_ref()),
+            bytes_per_token_context: value(raw.bytes_per_token_context.as_ref()),
             measured_tokens: measured_tokens.unwrap_or(everywhere),
             measured_context: measured_context.unwrap_or(everywhere),
         }
@@ -53,7 +52,8 @@ impl Reader<'_, '_> {
             per_token_context_s: per_token_context,
             ..
         } = raw;
-        let value = |quantity: &Option<Quantity>| quantity.as_ref().map_or(0.0, |q| q.value);
+        let [fixed, per_token, per_token_context] =
+            [fixed, per_token, per_token_context].map(|quantity| value(quantity.as_ref()));
         let mut both = |key: &str, form: &str, help: &str| {
             let place = place.key(key);
             if place.is_present() {
@@ -79,7 +79,7 @@ impl Reader<'_, '_> {
             return Time::Table {
                 size: table.size.clone(),
                 secs: table.time_s.clone(),
-                per_token_context: value(per_token_context),
+                per_token_context,
             };
         }
         if let Some(rate) = &raw.gbps {
@@ -93,19 +93,17 @@ impl Reader<'_, '_> {
             }
             if kind.is_none_or(is_transfer) {
                 return Time::Transfer {
-                    fixed: value(fixed),
+                    fixed,
                     bytes_per_s: rate.value * 1e9,
                 };
             }
             return Time::Linear {
-                fixed: value(fixed),
+                fixed,
                 per_token: 0.0,
                 per_token_context: 0.0,
             };
         }
-        let (fixed, per_token, per_token_context) =
-            (value(fixed), value(per_token), value(per_token_context));
-        let once = value(&raw.per_context_s);
+        let once = value(raw.per_context_s.as_ref());
         if fixed + per_token + per_token_context + once <= 0.0 {
             self.faults.push(
                 place
@@ -127,7 +125,7 @@ impl Reader<'_, '_> {
     }
 
     /// Keys that multiply a size or context which a stage of this kind does not have.
-    fn check_size(&mut self, place: &Place<'_>, kind: StageKind) {
+    fn check_size(&mut self, place: &Place<'_>, raw: &StageCost, kind: StageKind) {
         let mut no_effect: Vec<(&str, &str)> = Vec::new();
         if !has_context(kind) {
             let why = "a stage of this kind has no context";
@@ -153,6 +151,13 @@ impl Reader<'_, '_> {
                 no_effect.push(("per_token_s", "the size of a transfer is in bytes"));
             }
             _ => {}
+        }
+        if has_context(kind)
+            && value(raw.per_token_context_s.as_ref()) + value(raw.bytes_per_token_context.as_ref())
+                == 0.0
+        {
+            let why = "neither time nor bytes are by token of context";
+            no_effect.push(("context_block", why));
         }
         for (key, why) in no_effect {
             let place = place.key(key);
@@ -237,6 +242,11 @@ impl Reader<'_, '_> {
             }
         }
     }
+}
+
+/// A number that counts as 0 where it is left out.
+fn value(quantity: Option<&Quantity>) -> f64 {
+    quantity.map_or(0.0, |quantity| quantity.value)
 }
 
 fn check_table(place: &Place<'_>, table: &TimeTable, faults: &mut Vec<Diagnostic>) {

@@ -6,7 +6,7 @@ use super::unread;
 use crate::cost::Noise;
 use crate::diag::Diagnostic;
 use crate::spec::model::StageKind;
-use crate::spec::scenario::{LengthPrediction, Policy, StateTransfer, Stream};
+use crate::spec::scenario::{LengthPrediction, Policy, StateTransfer};
 use crate::spec::soc::ContentionModelName;
 use crate::time::{Duration, Instant};
 use crate::workload::{FrameTimes, LengthPlan, QueryTimes};
@@ -22,7 +22,13 @@ pub(super) fn check(parts: &Parts<'_>, checked: &Checked, faults: &mut Vec<Diagn
         }
     };
     without_frames_or_queries(parts, checked, &mut unused);
-    modes(parts, checked, &mut unused);
+    let modes = &parts.scenario.raw.modes;
+    if !modes.context_reuse && modes.state_transfer != StateTransfer::Auto {
+        unused(
+            &root.key("modes").key("state_transfer"),
+            "without context reuse every request rebuilds its context",
+        );
+    }
     let budgets = root.key("limits").key("engine_kv_budget_bytes");
     for (engine, costs) in checked.soc.engines.iter().zip(&checked.costs.rows) {
         let holds = checked.stages.list.iter().zip(costs).any(|(stage, costs)| {
@@ -44,10 +50,6 @@ pub(super) fn check(parts: &Parts<'_>, checked: &Checked, faults: &mut Vec<Diagn
             &root.key("background").key("bandwidth_gbps"),
             "contention `none` looks at no bandwidth",
         );
-    }
-    let mut costs = checked.costs.rows.iter().flatten().flatten();
-    if costs.all(|costs| costs.noise == Noise::None) {
-        unused(&root.key("noise"), "no stage cost states a spread");
     }
 }
 
@@ -78,6 +80,10 @@ fn without_frames_or_queries(
         if !scenario.context.answers_join_history {
             let why = "no stream has frames, and no answer joins: there is one version only";
             unused(&root.key("context").key("binding"), why);
+            if scenario.modes.context_reuse {
+                let why = "no stream has frames, and no answer joins: nothing is ingested";
+                unused(&root.key("modes").key("ingest_during_generation"), why);
+            }
         }
     }
     if !queries {
@@ -98,53 +104,6 @@ fn without_frames_or_queries(
     }
 }
 
-/// Modes that turn off what does not happen here.
-fn modes(parts: &Parts<'_>, checked: &Checked, unused: &mut dyn FnMut(&Place<'_>, &str)) {
-    let scenario = &parts.scenario.raw;
-    let modes = &scenario.modes;
-    let place = parts.scenario.root().key("modes");
-    if !modes.context_reuse && modes.state_transfer != StateTransfer::Auto {
-        unused(
-            &place.key("state_transfer"),
-            "without context reuse every request rebuilds its context",
-        );
-    }
-    let graph = &checked.stages.frame;
-    let kind = |&id: &StageId| checked.stages.list[id.0 as usize].kind;
-    let encodes = graph.stages.iter().any(|id| kind(id) == StageKind::Encode);
-    let streams = || scenario.streams.iter();
-    if streams().any(|stream| stream.frames.is_some())
-        && !encodes
-        // Without reuse, it says whether a frame's other stages run ahead of any query.
-        && (modes.context_reuse || graph.free == 0)
-    {
-        unused(
-            &place.key("embedding_cache"),
-            "the model has no stage that encodes frames",
-        );
-    }
-    if !streams().any(|stream| stream.queries.is_some()) {
-        return;
-    }
-    let ingest = &checked.stages.list[graph.stages[graph.bound_at as usize].0 as usize].name;
-    let ingests = if modes.context_reuse {
-        scenario.context.answers_join_history
-    } else {
-        // Its lane rebuilds each request's context.
-        scenario.placement.contains_key(ingest)
-    };
-    let prepared = modes.context_reuse || modes.embedding_cache && graph.free != 0;
-    let both = |stream: &Stream| stream.frames.is_some() && stream.queries.is_some();
-    if !ingests && !(prepared && streams().any(both)) {
-        let why = if streams().any(both) {
-            "without context reuse no frame is ingested ahead of a query"
-        } else {
-            "no stream has both frames and queries"
-        };
-        unused(&place.key("ingest_during_generation"), why);
-    }
-}
-
 /// A word on each setting that happens to change nothing here.
 pub(super) fn warnings(parts: &Parts<'_>, world: &World) -> Vec<String> {
     let mut found = Vec::new();
@@ -152,6 +111,15 @@ pub(super) fn warnings(parts: &Parts<'_>, world: &World) -> Vec<String> {
     if world.streams.iter().any(|stream| stream.queries.is_some()) {
         found.extend(known_lengths(&root, world));
         found.extend(undecided(&root, world));
+    }
+    found.extend(unnamed_parameters(world));
+    found.extend(idle_modes(&root, world));
+    let mut costs = world.costs.rows.iter().flatten().flatten();
+    if costs.all(|costs| costs.noise == Noise::None) {
+        found.extend(no_effect(
+            &root.key("noise"),
+            "no stage cost states a spread",
+        ));
     }
     let unread = unread::of(parts, world);
     found.extend(unread.iter().map(unread::Unread::warning));
@@ -162,6 +130,59 @@ pub(super) fn warnings(parts: &Parts<'_>, world: &World) -> Vec<String> {
 fn no_effect(key: &Place<'_>, why: &str) -> Option<String> {
     key.is_present()
         .then(|| format!("{} has no effect: {why}", key.quoted()))
+}
+
+/// Modes of what does not happen with this model and the other modes.
+fn idle_modes(root: &Place<'_>, world: &World) -> Vec<String> {
+    let place = root.key("modes");
+    let (modes, graph) = (&world.modes, &world.frame_graph);
+    let kind = |id: &StageId| world.stages[id.0 as usize].kind;
+    let mut found = Vec::new();
+    let streams = || world.streams.iter();
+    if streams().any(|stream| stream.frames.is_some())
+        && !graph.stages.iter().any(|id| kind(id) == StageKind::Encode)
+        // Without reuse, it says whether a frame's other stages run ahead of any query.
+        && (modes.context_reuse || graph.free == 0)
+    {
+        let why = "the model has no stage that encodes frames";
+        found.extend(no_effect(&place.key("embedding_cache"), why));
+    }
+    if !streams().any(|stream| stream.queries.is_some()) {
+        return found;
+    }
+    let ingest = graph.stages[graph.bound_at as usize];
+    let ingests = if modes.context_reuse {
+        world.answers_join_history
+    } else {
+        // Its lane rebuilds each request's context.
+        world.placement[ingest.0 as usize].is_some()
+    };
+    let prepared = modes.context_reuse || modes.embedding_cache && graph.free != 0;
+    let both = streams().any(|stream| stream.frames.is_some() && stream.queries.is_some());
+    if !(ingests || prepared && both) {
+        let why = if both {
+            "without context reuse no frame is ingested ahead of a query"
+        } else {
+            "no stream has both frames and queries"
+        };
+        found.extend(no_effect(&place.key("ingest_during_generation"), why));
+    }
+    found
+}
+
+/// Parameters that a script does not name.
+fn unnamed_parameters(world: &World) -> Vec<String> {
+    let (Policy::Script { params, .. }, Some(program)) = (&world.policy, &world.script) else {
+        return Vec::new();
+    };
+    let unnamed = params.keys().filter(|name| !program.names(name));
+    let warning = |name: &String| {
+        format!(
+            "`policy.params.{name}` is not named in `{}`: it has no effect, unless the script puts the name together",
+            program.name()
+        )
+    };
+    unnamed.map(warning).collect()
 }
 
 /// A prediction where the mean tells every length already.

@@ -167,7 +167,11 @@ impl Scenario {
                 if *can {
                     _ = write!(text, "[engines.e{index}.stages.{name}]\n{cost}");
                     if std::mem::take(&mut host) {
-                        text += "host_cores = 3\nhost_share = 0.5\n";
+                        text += "host_cores = 3\n";
+                        // All of a CPU's own stage is CPU work.
+                        if engine.kind != "cpu" {
+                            text += "host_share = 0.5\n";
+                        }
                     }
                 }
             }

@@ -145,7 +145,7 @@ impl Program {
     }
 
     /// Whether the text has a word: what it does not name it cannot ask for, since nothing is looked up by text.
-    pub(super) fn names(&self, word: &str) -> bool {
+    pub(crate) fn names(&self, word: &str) -> bool {
         self.words(word).next().is_some()
     }
 
