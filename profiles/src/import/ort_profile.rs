@@ -285,13 +285,35 @@ impl Profile {
         }
     }
 
+    /// A word on what makes times of the whole file doubtful.
+    fn doubts(&self, file: &str, notes: &mut Notes) {
+        if self.events >= EVENTS_MAX {
+            let text =
+                "the profiler stops at 1,000,000 events: later runs are missing or incomplete";
+            notes.add(NoteKind::Warning, file, None, text);
+        }
+        if self.overlapping {
+            let text = "runs overlap in time: their wall times hold waiting for each other";
+            notes.add(NoteKind::Warning, file, None, text);
+        }
+        if self.lost > 0 {
+            let text = format!(
+                "{} nodes lie outside of any run, beyond {OPEN_MAX} that are held: their time is not told",
+                self.lost
+            );
+            notes.add(NoteKind::Warning, file, None, text);
+        }
+    }
+
     fn rows(self, file: &str, notes: &mut Notes) -> Vec<Row> {
+        if self.runs.count > 0 {
+            self.doubts(file, notes);
+        }
         let Self {
             mut runs,
             providers,
             events,
             load,
-            lost,
             ..
         } = self;
         runs.settle();
@@ -309,21 +331,6 @@ impl Profile {
             };
             notes.refuse(file, Some(1), text);
             return Vec::new();
-        }
-        if events >= EVENTS_MAX {
-            let text =
-                "the profiler stops at 1,000,000 events: later runs are missing or incomplete";
-            notes.add(NoteKind::Warning, file, None, text);
-        }
-        if self.overlapping {
-            let text = "runs overlap in time: their wall times hold waiting for each other";
-            notes.add(NoteKind::Warning, file, None, text);
-        }
-        if lost > 0 {
-            let text = format!(
-                "{lost} nodes lie outside of any run, beyond {OPEN_MAX} that are held: their time is not told"
-            );
-            notes.add(NoteKind::Warning, file, None, text);
         }
         if step > 1 {
             let text = format!("of {count} runs one in {step} is kept, evenly over the file");
