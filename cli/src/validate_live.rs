@@ -72,6 +72,11 @@ pub(crate) struct Arguments {
     #[arg(long, requires_all = ["profile", "out"])]
     pub(crate) predict_only: bool,
 
+    /// Play nothing, and compare the live runs that `--out` holds, played on whatever
+    /// machine. A round over the policies that was interrupted is left out.
+    #[arg(long, requires_all = ["profile", "out"], conflicts_with = "predict_only")]
+    pub(crate) kept: bool,
+
     #[command(flatten)]
     pub(crate) setup: Setup,
 }

@@ -128,6 +128,33 @@ fn a_scenario_is_calibrated_and_validated_in_one_run_that_goes_on_where_it_was()
     let more = fs::read_to_string(folder.join("out/samples.tsv")).unwrap();
     let new: Vec<&str> = more[samples.len()..].lines().collect();
     assert!(new.iter().all(|line| line.starts_with("clock")), "{new:?}");
+    // Runs are compared without engines, also those of another machine; what was interrupted is left out.
+    let at = folder.join("out/live/of.txt");
+    let of = fs::read_to_string(&at).unwrap();
+    fs::write(&at, of.replacen("linux", "elsewhere", 1)).unwrap();
+    fs::rename(&lost, folder.join("lost")).unwrap();
+    let compare = VALIDATE.replace(
+        "--effort smoke",
+        "--profile out --kept --language none.gguf",
+    );
+    let compared = run(&folder, &compare);
+    let said = text(&compared.stderr);
+    assert!(compared.status.success(), "{said}");
+    assert!(
+        said.contains("1 of 2 rounds") && !said.contains("live:"),
+        "{said}"
+    );
+    let json = fs::read_to_string(folder.join("out/live.json")).unwrap();
+    assert!(json.contains("\"host\": \"elsewhere"), "{json}");
+    fs::rename(folder.join("lost"), &lost).unwrap();
+    let none = run(&folder, &compare.replace("naive", "round_robin"));
+    assert_eq!(none.status.code(), Some(2));
+    assert!(
+        text(&none.stderr).contains("no whole round"),
+        "{}",
+        text(&none.stderr)
+    );
+    fs::write(&at, of).unwrap();
     // What was predicted stays; without live runs, the same is predicted.
     let kept = folder.join("out/predicted.json");
     let predicted = fs::read_to_string(&kept).unwrap();

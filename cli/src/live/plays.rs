@@ -35,9 +35,18 @@ pub(super) struct Plays {
     loaded: Option<Live>,
 }
 
+/// What live runs depend on.
+#[derive(Debug)]
+pub(super) struct Head {
+    /// The machine and its engines, a line each.
+    pub(super) machine: [String; 2],
+    /// Scenario and profile.
+    pub(super) inputs: String,
+}
+
 impl Plays {
-    /// A folder for runs of this kind alone: `head` says what kind.
-    pub(super) fn open(out: Option<&Path>, head: &str) -> Result<Self, Failure> {
+    /// A folder for runs of this kind alone.
+    pub(super) fn open(out: Option<&Path>, head: &Head) -> Result<Self, Failure> {
         let Some(out) = out else {
             return Ok(Self {
                 folder: None,
@@ -47,18 +56,45 @@ impl Plays {
         let folder = out.join("live");
         fs::create_dir_all(&folder).map_err(|error| Failure::write(folder.display(), &error))?;
         let path = folder.join("of.txt");
+        let head = format!("{}\n{}", head.machine.join("\n"), head.inputs);
         if !path.exists() {
             fs::write(&path, head).map_err(|error| Failure::write(path.display(), &error))?;
         } else if read(&path)? != head {
-            return Err(Failure::usage(
-                format!("`{}` holds runs of something else", folder.display()),
-                "delete it, or give another folder",
-            ));
+            return Err(of_something_else(&folder));
         }
         Ok(Self {
             folder: Some(folder),
             loaded: None,
         })
+    }
+
+    /// The runs that a folder holds, played on whatever machine, which is told.
+    pub(super) fn kept(out: &Path, head: &Head) -> Result<(Self, String), Failure> {
+        let folder = out.join("live");
+        let text = read(&folder.join("of.txt"))?;
+        let mut lines = text.splitn(head.machine.len() + 1, '\n');
+        let host = lines.next().unwrap_or_default().to_owned();
+        if lines.nth(head.machine.len() - 1) != Some(head.inputs.as_str()) {
+            return Err(of_something_else(&folder));
+        }
+        let plays = Self {
+            folder: Some(folder),
+            loaded: None,
+        };
+        Ok((plays, host))
+    }
+
+    /// Whether the folder holds a run.
+    pub(super) fn has(&self, world: &World, play: Play) -> bool {
+        let paths = self.paths(world, play);
+        paths.is_some_and(|paths| paths.iter().all(|path| path.exists()))
+    }
+
+    /// Its trace, and what is beside it.
+    fn paths(&self, world: &World, play: Play) -> Option<[PathBuf; 2]> {
+        let folder = self.folder.as_ref()?;
+        let name = format!("{}.{}.{}", file_name(world), play.run, play.repeat);
+        Some(["trace.jsonl", "json"].map(|ending| folder.join(format!("{name}.{ending}"))))
     }
 
     /// Plays a world live, unless it was played already.
@@ -118,6 +154,19 @@ impl Plays {
         let summary = metrics.summary(dispatcher.peak_kv_bytes(), &unmeasured, None);
         Ok((summary, beside))
     }
+}
+
+/// The policy, as names of files have it.
+fn file_name(world: &World) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
+    world.policy.to_string().replace(|c: char| !plain(c), "_")
+}
+
+fn of_something_else(folder: &Path) -> Failure {
+    Failure::usage(
+        format!("`{}` holds runs of something else", folder.display()),
+        "delete it, or give another folder",
+    )
 }
 
 /// Has loaded engines run each stage, which is not kept.

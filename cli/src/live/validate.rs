@@ -11,8 +11,8 @@ use validation::live::{
 
 use super::engines::provenance;
 use super::measure::{Calibrated, measured};
-use super::plays::{Play, Plays};
-use crate::failure::{Failure, print};
+use super::plays::{Head, Play, Plays};
+use crate::failure::{Failure, print, say};
 use crate::options::{inputs, read, with_policy};
 use crate::validate_live::Arguments;
 
@@ -41,12 +41,21 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
         return print(&text::predictions(&predictions));
     }
     let head = head(arguments, &library)?;
-    let mut plays = Plays::open(arguments.out.as_deref(), &head)?;
+    let mut provenance = provenance(&arguments.setup);
+    let mut plays = match &arguments.out {
+        Some(out) if arguments.kept => {
+            let (plays, host) = Plays::kept(out, &head)?;
+            provenance.host = host;
+            plays
+        }
+        out => Plays::open(out.as_deref(), &head)?,
+    };
     let predictions = predictions(arguments, &inputs, &worlds)?;
     let (mut live_stages, mut simulated_stages) = (StageTimes::new(first), StageTimes::new(first));
     let (mut pairs, mut played): (Vec<Pair>, Vec<Played>) = (Vec::new(), Vec::new());
-    for repeat in 0..arguments.repeats.get() {
-        for run in 0..arguments.replications.get() {
+    let runs: Vec<u32> = (0..arguments.replications.get()).collect();
+    for repeat in 0..rounds(arguments, &plays, &worlds)? {
+        for &run in &runs {
             for world in &worlds {
                 let play = Play { run, repeat };
                 let (live, one) = plays.of(world, &arguments.setup, play, &mut live_stages)?;
@@ -70,7 +79,6 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
     let late = played.iter().map(|one| one.ends_late_s).sum::<f64>();
     let late = late / played.len().max(1) as f64;
     let stages = (live_stages.rows(), simulated_stages.rows());
-    let runs: Vec<u32> = (0..arguments.replications.get()).collect();
     for policy in &policies {
         let world = world(&inputs, policy)?;
         let name = world.policy.to_string();
@@ -83,7 +91,6 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
     print(&text::comparison(&comparison, &stages.0, &stages.1, late))?;
     print(&answers(&played))?;
     if let Some(out) = &arguments.out {
-        let provenance = provenance(&arguments.setup);
         let document = Document {
             kind: Document::KIND.to_owned(),
             version: Document::VERSION,
@@ -102,6 +109,36 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
         fs::write(&path, text + "\n").map_err(|error| Failure::write(path.display(), &error))?;
     }
     verdict(&comparison)
+}
+
+/// How many rounds over replications and policies are compared: all, or as many as were played.
+fn rounds(arguments: &Arguments, plays: &Plays, worlds: &[World]) -> Result<u32, Failure> {
+    let asked = arguments.repeats.get();
+    if !arguments.kept {
+        return Ok(asked);
+    }
+    let played = |repeat| {
+        (0..arguments.replications.get())
+            .flat_map(|run| {
+                worlds
+                    .iter()
+                    .map(move |world| (world, Play { run, repeat }))
+            })
+            .all(|(world, play)| plays.has(world, play))
+    };
+    let whole = (0..asked).take_while(|&repeat| played(repeat)).count() as u32;
+    if whole == 0 {
+        return Err(Failure::usage(
+            "`--out` holds no whole round over these policies and replications",
+            "name the policies that were played, or play them without --kept",
+        ));
+    }
+    if whole < asked {
+        say(&format!(
+            "{whole} of {asked} rounds were played to their end, and are compared"
+        ));
+    }
+    Ok(whole)
 }
 
 /// What is predicted; it must be what was written to the folder earlier.
@@ -141,17 +178,19 @@ fn predictions(
 
 /// What live runs depend on: the machine, the engines, the scenario and the profile, whose notes say when
 /// it was made.
-fn head(arguments: &Arguments, library: &Calibrated) -> Result<String, Failure> {
+fn head(arguments: &Arguments, library: &Calibrated) -> Result<Head, Failure> {
     let scenario = read(&arguments.scenario)?;
     let texts = library.texts();
     let profile = texts.iter().flat_map(|text| text.lines());
     let numbers = profile.filter(|line| !line.starts_with("note = "));
-    let host = provenance(&arguments.setup).host;
-    let setup = format!("{:?}", arguments.setup);
-    let lines = [host.as_str(), &setup, &scenario]
-        .into_iter()
-        .chain(numbers);
-    Ok(lines.collect::<Vec<_>>().join("\n"))
+    let inputs = [scenario.as_str()].into_iter().chain(numbers);
+    Ok(Head {
+        machine: [
+            provenance(&arguments.setup).host,
+            format!("{:?}", arguments.setup),
+        ],
+        inputs: inputs.collect::<Vec<_>>().join("\n"),
+    })
 }
 
 fn verdict(comparison: &Comparison) -> Result<(), Failure> {

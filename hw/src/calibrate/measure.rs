@@ -513,8 +513,9 @@ impl<'w> Measurer<'w> {
         lanes
     }
 
-    /// Copies a context that `from` holds to `to`, which holds version `held`, or nothing. The export is
-    /// timed by itself, then the whole import, which exports again; what is left is the import's own.
+    /// Copies a context that `from` holds to `to`, which holds version `held`, or nothing. The whole import
+    /// is timed, as a workload meets it, then its export again by itself; what is left is the import's own.
+    /// The other way round, the whole would find in caches what was just read, and the sum be too small.
     fn import(
         &mut self,
         from: LaneId,
@@ -537,11 +538,11 @@ impl<'w> Measurer<'w> {
             return Ok(());
         };
         let size = u64::from(tokens) * self.world.model.kv_bytes_per_token;
-        let export = self.bench.export(to, store, owner, version, held)?;
         let mut order = order;
         order.task.source = source;
         order.task.size = tokens;
         let (whole, _) = self.bench.run(to, order)?;
+        let export = self.bench.export(to, store, owner, version, held)?;
         let point = |engine: EngineId, kind| Point::Stage {
             engine: self.name(engine),
             kind,

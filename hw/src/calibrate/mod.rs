@@ -9,6 +9,7 @@
 //! - [`point`]: what is measured, and samples of it.
 //! - [`measure`]: walks the plan; keeps samples, which are saved as they come, so that it can go on later.
 //! - [`journal`]: samples as lines of text.
+//! - [`Drift`]: how much the machine is faster at one time than at another.
 //! - [`fit`]: samples to cost forms, with residuals and leave-one-out errors.
 //! - [`profile`]: cost forms to a profile whose every number says where it was measured.
 //! - [`check`]: what the profile predicts of samples that no fit used.
@@ -16,6 +17,7 @@
 //! - [`stream`]: how fast a lane's cores read memory.
 
 mod beside;
+mod drift;
 
 pub mod bench;
 pub mod check;
@@ -28,6 +30,7 @@ pub mod profile;
 pub mod stream;
 pub mod watch;
 
+pub use drift::Drift;
 pub use measure::{Event, Measurer};
 pub use plan::Plan;
 pub use point::{Measured, Point, Series, kind_name};

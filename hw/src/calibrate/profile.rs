@@ -8,6 +8,7 @@ use sim::spec::model::StageKind;
 use sim::world::{EngineId, LaneId, StageId, StreamId, World};
 use toml_edit::Value;
 
+use super::drift::Drift;
 use super::fit::{Fit, Mean, Terms, block, fit};
 use super::point::{Measured, Point, Series, kind_name};
 use soc::soc_text;
@@ -43,13 +44,15 @@ pub struct Quality {
     pub samples: usize,
     /// Spread of the samples of one point: coefficient of variation.
     pub cv: f64,
+    /// How much the whole stage is faster at one time than at another.
+    pub drift: Drift,
     /// Time of the first run of a size in a process ÷ time by the form; `None`: it was not seen.
     pub cold: Option<f64>,
 }
 
 impl Quality {
     /// How far the form may be off, as a part of it, about 95 %: by what it leaves unexplained at the measured
-    /// points, and by how few samples there are.
+    /// points, by how few samples there are, and because what is predicted happens at another time.
     fn uncertainty(&self) -> f64 {
         let square: f64 = self.fit.residuals.iter().map(|error| error * error).sum();
         let freedom = self.fit.points.saturating_sub(self.fit.form.coefficients());
@@ -58,7 +61,9 @@ impl Quality {
         } else {
             square
         };
-        let sampled = self.cv.powi(2) / self.samples.max(1) as f64;
+        let rounds = self.drift.rounds.max(1) as f64;
+        let sampled = self.cv.powi(2) / self.samples.max(1) as f64
+            + self.drift.cv.powi(2) * (1.0 + 1.0 / rounds);
         // A cost cannot be negative.
         (2.0 * (unexplained + sampled).sqrt()).min(0.9)
     }
@@ -185,6 +190,7 @@ fn fits(world: &World, measured: &Measured) -> Result<Vec<Quality>, ProfileError
                 mean,
                 samples: series.iter().map(|(_, series)| series.wall.len()).sum(),
                 cv: spread(series.iter().map(|(_, series)| *series)),
+                drift: Drift::of(series.iter().map(|(_, series)| series.wall.as_slice())),
             });
         }
     }
@@ -518,11 +524,13 @@ fn note(quality: &Quality, provenance: &Provenance) -> String {
         format!("left out {:.1} %", worst(&quality.fit.left_out))
     };
     format!(
-        "{date}, {host}, {versions}: {} samples of {} points, fitted to medians and multiplied by {:.3}, the mean of samples ÷ form; worst error of the form {:.1} %, {left_out}{cold}",
+        "{date}, {host}, {versions}: {} samples of {} points, fitted to medians and multiplied by {:.3}, the mean of samples ÷ form; worst error of the form {:.1} %, {left_out}; its {} rounds differ by {:.1} %{cold}",
         quality.samples,
         quality.fit.points,
         quality.mean,
-        worst(&quality.fit.residuals)
+        worst(&quality.fit.residuals),
+        quality.drift.rounds,
+        100.0 * quality.drift.cv,
     )
 }
 
