@@ -22,7 +22,7 @@ struct Kept {
 
 impl Kept {
     fn all() -> Vec<Self> {
-        let runs = ["run-1", "run-2"].map(|run| {
+        let runs = ["run-1", "run-2", "run-3"].map(|run| {
             let folder = root().join("validation/live/gpu-host").join(run);
             Self {
                 own: Folder::new(folder.join("profiles")),
@@ -103,7 +103,7 @@ fn the_profile_still_predicts_what_was_written_down() {
             }
         }
     }
-    assert_eq!(rows, 108, "of 8 cases");
+    assert_eq!(rows, 180, "of 12 cases");
 }
 
 #[test]
@@ -121,7 +121,8 @@ fn what_was_measured_is_held_against_what_was_written_down() {
                     "{case}: {row:?}"
                 );
                 assert_eq!(row.interval, Some((known.low, known.high)));
-                assert_eq!(row.runs, 5);
+                // Time was up in the fifth round of this one.
+                assert_eq!(row.runs, if case == "split-three" { 4 } else { 5 });
                 let error = (row.predicted - row.measured) / row.measured;
                 assert!((row.error - error).abs() < 1e-12);
             }

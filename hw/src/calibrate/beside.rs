@@ -5,7 +5,7 @@ use sim::world::LaneId;
 
 use super::bench::Timed;
 use super::check;
-use super::measure::{COPIES, Measurer, STREAM};
+use super::measure::{Measurer, STREAM};
 use super::point::Point;
 use super::stream;
 use crate::engine::{EngineError, Item, Order, Owner};
@@ -253,14 +253,10 @@ impl Measurer<'_> {
                 let Some(order) = self.prefix_order(from, version, imported) else {
                     return Ok(());
                 };
-                for copy in 0..if imported { 2 * COPIES } else { 1 } {
-                    self.evict(to)?;
-                    if copy % COPIES == 0 {
-                        self.rest();
-                    }
-                    let (timed, _) = self.bench.run(to, order)?;
-                    self.keep(point.clone(), timed);
-                }
+                self.evict(to)?;
+                self.rest();
+                let (timed, _) = self.bench.run(to, order)?;
+                self.keep(point.clone(), timed);
             }
         }
         Ok(())

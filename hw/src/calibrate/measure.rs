@@ -18,9 +18,6 @@ use crate::registry::Registry;
 /// The stream that is measured with; its name and plan do not matter.
 pub(super) const STREAM: StreamId = StreamId(0);
 
-/// How often a whole context is copied where anything else is done once.
-pub(super) const COPIES: u32 = 3;
-
 /// What happens while it measures.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -349,19 +346,15 @@ impl<'w> Measurer<'w> {
                 self.timed(lane, order, order.task.size.into())?;
             }
             self.publish(frame)?;
+            // What was added, and then all of it, each time after other work: caches hold none of it.
+            for &other in others.iter().filter(|_| frame > 0) {
+                self.import(lane, other, frame + 1, Some(frame))?;
+            }
             for query in 0..self.plan.queries.len() as u32 {
                 self.ask(lane, frame + 1, query)?;
-            }
-            for &other in &others {
-                // What was added, and then all of it; that takes little, and varies much.
-                if frame > 0 {
-                    self.import(lane, other, frame + 1, Some(frame))?;
-                }
-                for copy in 0..COPIES {
+                for &other in &others {
                     self.evict(other)?;
-                    if copy == 0 {
-                        self.rest();
-                    }
+                    self.rest();
                     self.import(lane, other, frame + 1, None)?;
                 }
             }
