@@ -12,7 +12,7 @@ use sim::spec::quantity::OriginKind;
 use sim::world::Provenance;
 
 use crate::failure::{Failure, print, say};
-use crate::options::{inputs, own_world, read};
+use crate::options::{inputs, read, world};
 
 /// Check files, and list every number that is assumed.
 ///
@@ -122,7 +122,7 @@ fn check(path: &Path) -> Result<String, Failure> {
         Some(Kind::Costs) => load::check_costs(&name, &text),
         // What looks like nothing is most likely a scenario in the making.
         Some(Kind::Scenario) | None => {
-            let world = own_world(&inputs(path)?)?;
+            let world = world(&inputs(path)?, None)?;
             let mut out = summary(&name, Kind::Scenario, &world.provenance);
             for warning in &world.warnings {
                 // The assumed numbers are listed here.

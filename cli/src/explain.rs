@@ -6,7 +6,7 @@ use clap::Args;
 use reports::explain::{ExplainError, Wanted, explain};
 
 use crate::failure::{Failure, print};
-use crate::options::{inputs, with_policy};
+use crate::options::{inputs, world};
 
 /// Tell what happened to one request, and why.
 ///
@@ -42,10 +42,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let inputs = inputs(&arguments.scenario)?;
-    let mut world = match &arguments.policy {
-        None => inputs.world().map_err(Failure::Faults)?,
-        Some(text) => with_policy(&inputs, "--policy", text)?,
-    };
+    let mut world = world(&inputs, arguments.policy.as_deref())?;
     if let Some(seed) = arguments.seed {
         world.seed = seed;
     }

@@ -118,13 +118,19 @@ pub(crate) fn inputs(path: &Path) -> Result<Inputs, Failure> {
     Inputs::read(&name, &text, &Profiles::beside(path), &Disk).map_err(Failure::Faults)
 }
 
-/// The world with the scenario's own policy, which reads every key that the scenario sets.
-pub(crate) fn own_world(inputs: &Inputs) -> Result<World, Failure> {
-    let world = inputs.world().map_err(Failure::Faults)?;
-    inputs
-        .read_by(std::slice::from_ref(&world))
-        .map_err(Failure::Faults)?;
-    Ok(world)
+/// The world with the scenario's own policy, or with the one of `--policy`; every key that the scenario sets changes
+/// something under one of the two.
+pub(crate) fn world(inputs: &Inputs, policy: Option<&str>) -> Result<World, Failure> {
+    let mut worlds = vec![match policy {
+        None => inputs.world().map_err(Failure::Faults)?,
+        Some(text) => with_policy(inputs, "--policy", text)?,
+    }];
+    // Another policy may serve where the file's own cannot.
+    if policy.is_some() {
+        worlds.extend(inputs.world());
+    }
+    inputs.read_by(&worlds).map_err(Failure::Faults)?;
+    Ok(worlds.swap_remove(0))
 }
 
 /// How to get the same again: this command, and the files that it read.

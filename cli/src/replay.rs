@@ -10,7 +10,7 @@ use sim::trace::{self, Header, Record};
 use sim::world::World;
 
 use crate::failure::{Failure, print};
-use crate::options::{inputs, read, with_policy};
+use crate::options::{inputs, read, world};
 
 /// Feed a recorded trace to a fresh scheduler and compare what it asks for.
 ///
@@ -37,10 +37,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let inputs = inputs(&arguments.scenario)?;
-    let world = match &arguments.policy {
-        None => inputs.world().map_err(Failure::Faults)?,
-        Some(text) => with_policy(&inputs, "--policy", text)?,
-    };
+    let world = world(&inputs, arguments.policy.as_deref())?;
     let name = arguments.trace.display().to_string();
     let (header, records) = trace::read(&read(&arguments.trace)?).map_err(|error| {
         Failure::usage(

@@ -7,7 +7,7 @@ use reports::facts::Facts;
 use reports::{json, table};
 
 use crate::failure::{Failure, print, say};
-use crate::options::{Format, Options, own_world, reproduce, with_policy};
+use crate::options::{Format, Options, reproduce, world};
 use crate::output::{Folder, RUN_FILES, sketch};
 use crate::replicate::Workers;
 
@@ -65,10 +65,7 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let options = &arguments.options;
     let inputs = options.inputs()?;
-    let mut world = match &arguments.policy {
-        None => own_world(&inputs)?,
-        Some(text) => with_policy(&inputs, "--policy", text)?,
-    };
+    let mut world = world(&inputs, arguments.policy.as_deref())?;
     options.apply(&mut world);
     let folder = arguments.out.as_ref();
     let mut folder = folder

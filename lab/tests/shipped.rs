@@ -84,6 +84,16 @@ fn scenarios() -> Vec<(PathBuf, Inputs)> {
     files.into_iter().map(read).collect()
 }
 
+/// To see it fail, put `noise = false` into a scenario whose costs state no spread.
+#[test]
+fn every_key_changes_something() {
+    for (path, inputs) in scenarios() {
+        let world = inputs.world().unwrap_or_else(|faults| panic!("{faults}"));
+        let read = inputs.read_by(&[world]);
+        assert!(read.is_ok(), "{}: {read:?}", path.display());
+    }
+}
+
 #[test]
 fn one_engine_alone_is_not_better_or_the_decision_is_named() {
     let (mut compared, mut worse) = (0, Vec::new());

@@ -78,17 +78,6 @@ fn check_limits(parts: &Parts<'_>, soc: &Soc, faults: &mut Vec<Diagnostic>) {
             ));
         }
     }
-    let frames = scenario
-        .streams
-        .iter()
-        .any(|stream| stream.frames.is_some());
-    let pending = place.key("max_pending_frames");
-    if pending.is_present() && !frames {
-        faults.push(pending.key_fault(
-            "`limits.max_pending_frames` without frames",
-            "has no effect: no stream has frames",
-        ));
-    }
 }
 
 /// The cost file must be of this SoC and model.

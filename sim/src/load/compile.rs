@@ -138,7 +138,7 @@ fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
     checks::costs_fit(parts, &stages, &soc, &table, believed.as_ref(), faults);
     let placement = placement::lower_fixed(parts, &soc, &stages, &table, faults);
     let exclusive = placement::lower_exclusive(parts, &soc, &stages, &table, &placement, faults);
-    let memory = memory::lower(parts, &mut soc, &stages, &table, &mut warnings, faults);
+    let memory = memory::lower(parts, &mut soc, &stages, &table, faults);
     let room = Room::of(parts, &soc, &stages, &table, &placement, sizes);
     room::check(parts, &streams, &room, faults);
     warnings.extend(room::warnings(parts, &streams, &room));

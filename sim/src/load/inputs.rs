@@ -9,7 +9,7 @@ use super::file::{File, Ledger};
 use super::numbers::Numbers;
 use super::policy::Scripts;
 use super::trace::{self, Traces};
-use super::{Kind, policy, suggest, unread};
+use super::{Kind, policy, suggest, without_effect};
 use crate::diag::{Diagnostic, Faults};
 use crate::dispatch::policy::script::Program;
 use crate::spec::costs::CostsFile;
@@ -314,27 +314,27 @@ impl Inputs {
         self.soc.raw.lanes.keys().map(String::as_str).collect()
     }
 
-    /// Checks that each key that the scenario sets is read by the policy of at least one of `worlds`, which
-    /// were made of these inputs; under others it is only worth a warning.
+    /// Checks that each key that the scenario sets changes something in at least one of `worlds`, which were made
+    /// of these inputs; in others it is only worth a warning.
     ///
     /// # Errors
     ///
-    /// A fault for each key that none of them reads.
+    /// A fault for each key that changes nothing in any of them.
     pub fn read_by(&self, worlds: &[World]) -> Result<(), Faults> {
         let parts = self.parts();
-        let mut worlds = worlds.iter().map(|world| unread::of(&parts, world));
+        let mut worlds = worlds.iter().map(|world| without_effect::of(&parts, world));
         let mut list = worlds.next().unwrap_or_default();
         for other in worlds {
             list.retain(|key| {
-                let same = |at: &unread::Unread<'_>| at.place.path() == key.place.path();
-                other.iter().any(same)
+                let mut paths = other.iter().map(|idle| idle.place.path());
+                paths.any(|path| path == key.place.path())
             });
         }
         if list.is_empty() {
             return Ok(());
         }
         Err(Faults {
-            list: list.iter().map(unread::Unread::fault).collect(),
+            list: list.iter().map(without_effect::Idle::fault).collect(),
             sources: self.sources.clone(),
         })
     }

@@ -22,7 +22,6 @@ pub(super) fn lower(
     soc: &mut Soc,
     stages: &Stages,
     table: &CostTable,
-    warnings: &mut Vec<String>,
     faults: &mut Vec<Diagnostic>,
 ) -> MemoryPlan {
     let scenario = &parts.scenario.raw;
@@ -84,26 +83,12 @@ pub(super) fn lower(
         left = 0.0;
     }
     if let Some(limit) = scenario.limits.kv_budget_bytes {
-        if limit > left && left > 0.0 {
-            warnings.push(format!(
-                "`limits.kv_budget_bytes` has no effect: the memory leaves {}",
-                gigabytes(left)
-            ));
-        }
         left = left.min(limit);
     }
     let budget = left as u64;
     for engine in &mut soc.engines {
         let limits = &scenario.limits.engine_kv_budget_bytes;
         if let Some(limit) = limits.get(&engine.name) {
-            let most = engine.kv_budget.min(budget);
-            if *limit > most as f64 && most > 0 {
-                warnings.push(format!(
-                    "`limits.engine_kv_budget_bytes.{}` has no effect: the engine may hold {}",
-                    engine.name,
-                    gigabytes(most as f64)
-                ));
-            }
             engine.kv_budget = engine.kv_budget.min(*limit as u64);
         }
         engine.kv_budget = engine.kv_budget.min(budget);

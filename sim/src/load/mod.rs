@@ -33,7 +33,6 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod unread;
 mod warnings;
 mod without_effect;
 

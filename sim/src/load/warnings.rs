@@ -26,12 +26,6 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
             world.provenance.len()
         ));
     }
-    if let Some(believed) = &world.believed_costs
-        && format!("{believed:?}") == format!("{:?}", world.costs)
-    {
-        warnings
-            .push("the believed costs equal the true ones: `beliefs.costs` has no effect".into());
-    }
     if !seed_matters(world) {
         for key in ["seed", "replications"] {
             let given = root.key(key).is_present();

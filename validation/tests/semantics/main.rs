@@ -10,6 +10,6 @@ mod memory;
 mod metrics;
 mod modes;
 mod toy;
-mod unread;
 mod versions;
+mod without_effect;
 mod work;

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::toy::{self, Toy};
-use crate::load::load_scenario;
+use crate::load::Inputs;
 
 struct Edited {
     toy: Toy,
@@ -51,7 +51,7 @@ fn edit(edited: &mut Edited, line: &str) {
     *text = text.replacen(old, new, 1);
 }
 
-/// The report of a case: its faults, or else its warnings.
+/// The report of a case, played with its own policy alone: its faults, or else its warnings.
 fn report(lines: &[&str]) -> Vec<String> {
     let mut edited = Edited {
         toy: Toy::default(),
@@ -60,7 +60,13 @@ fn report(lines: &[&str]) -> Vec<String> {
     for line in lines {
         edit(&mut edited, line);
     }
-    match load_scenario("s.toml", &edited.scenario, &edited.toy, &edited.toy) {
+    let Edited { toy, scenario } = &edited;
+    let world = Inputs::read("s.toml", scenario, toy, toy).and_then(|inputs| {
+        let world = inputs.world()?;
+        inputs.read_by(std::slice::from_ref(&world))?;
+        Ok(world)
+    });
+    match world {
         Ok(world) => world
             .warnings
             .iter()

@@ -1,42 +1,21 @@
-//! Keys that a scenario sets and that its policy never reads.
+//! Keys of a scenario that its policy never reads, and policies that have nothing to decide.
 
-use super::compile::Parts;
-use super::document::Place;
-use crate::diag::Diagnostic;
+use super::super::compile::Parts;
+use super::super::document::Place;
+use super::Idle;
 use crate::dispatch::{Dispatcher, lanes_of, policy};
 use crate::spec::scenario::{LengthPrediction, Policy, StateTransfer};
 use crate::time::Instant;
-use crate::world::{EngineId, Graph, LaneId, World};
+use crate::world::{EngineId, Graph, Lane, LaneId, World};
 
-/// A key that is set, and why it changes nothing under a world's policy.
-pub(super) struct Unread<'d> {
-    pub(super) place: Place<'d>,
-    why: String,
-}
-
-impl Unread<'_> {
-    /// The warning of one world.
-    pub(super) fn warning(&self) -> String {
-        format!("{} has no effect: {}", self.place.quoted(), self.why)
-    }
-
-    /// The fault where no policy that is asked for reads it.
-    pub(super) fn fault(&self) -> Diagnostic {
-        let title = format!("{} has no effect", self.place.quoted());
-        self.place
-            .key_fault(title, self.why.clone())
-            .help("leave the key out, or choose a policy that reads it")
-    }
-}
-
-/// Keys of the scenario, other than at their defaults, that the world's policy does not read.
-pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Unread<'d>> {
+/// Keys, other than at their defaults, that the world's policy does not read.
+pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Idle<'d>> {
     let root = parts.scenario.root();
     let mut found = unasked(&root, world);
     let mut unread = |table: &str, key: &str, why: Option<String>| {
         let place = root.key(table).key(key);
         if let Some(why) = why.filter(|_| place.is_present()) {
-            found.push(Unread { place, why });
+            found.push(Idle::under_the_policy(place, why));
         }
     };
     let transfer = world.modes.context_reuse && world.modes.state_transfer != StateTransfer::Auto;
@@ -63,17 +42,59 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Unread<'d>> {
 }
 
 /// Parameters that the scenario gives a script which never asks for them.
-fn unasked<'d>(root: &Place<'d>, world: &World) -> Vec<Unread<'d>> {
+fn unasked<'d>(root: &Place<'d>, world: &World) -> Vec<Idle<'d>> {
     let (Policy::Script { script, params }, Some(program)) = (&world.policy, &world.script) else {
         return Vec::new();
     };
     let given = root.key("policy").key("params");
     let unasked = params.keys().filter(|name| !program.may_ask_for(name));
-    let unread = unasked.map(|name| Unread {
-        place: given.key(name),
-        why: format!("`{script}` never asks for `param(\"{name}\")`"),
+    let unread = unasked.map(|name| {
+        let why = format!("`{script}` never asks for `param(\"{name}\")`");
+        Idle::under_the_policy(given.key(name), why)
     });
     unread.filter(|unread| unread.place.is_present()).collect()
+}
+
+/// A policy that has nothing to decide.
+pub(super) fn undecided(root: &Place<'_>, world: &World) -> Option<String> {
+    let mut queries = world.streams.iter().filter_map(|s| s.queries.as_ref());
+    if world.policy == Policy::EarliestDeadlineFirst {
+        let no_deadline = queries.all(|queries| queries.deadline.is_none());
+        return no_deadline.then(|| {
+            "policy `earliest_deadline_first` orders nothing: no query has `deadline_s`".to_owned()
+        });
+    }
+    // Who left the policy out chose none.
+    if !root.key("policy").is_present() && world.policy == Policy::default() {
+        return None;
+    }
+    let graph = &world.query_graph;
+    let bound = [graph.bound_at, graph.bound_end].map(|at| graph.stages[at as usize]);
+    let stage = bound
+        .into_iter()
+        .find(|stage| world.placement[stage.0 as usize].is_some())?;
+    let lane = world.placement[stage.0 as usize]?;
+    let able = |lane: &&Lane| {
+        bound
+            .iter()
+            .all(|&stage| world.costs.get(lane.engine, stage).is_some())
+    };
+    if world.lanes.iter().filter(able).count() < 2 {
+        return None;
+    }
+    let stage = &world.stages[stage.0 as usize].name;
+    let lane = &world.lanes[lane.0 as usize].name;
+    match &world.policy {
+        Policy::Single { lane: wanted } if wanted == lane => None,
+        Policy::Single { lane: wanted } => Some(format!(
+            "`placement` fixes `{stage}` on lane `{lane}`: answers run there, and not on `{wanted}` as policy `single` says"
+        )),
+        // These choose an order, too.
+        Policy::Serial | Policy::ShortestJobFirst | Policy::EarliestDeadlineFirst => None,
+        _ => Some(format!(
+            "`placement` fixes `{stage}` on lane `{lane}`: the policy chooses no lane for answers"
+        )),
+    }
 }
 
 /// The lanes between which a policy, or the scheduler for it, chooses.
