@@ -143,12 +143,12 @@ fn a_number_is_drawn_over_two_keys() {
         "run.horizon_s=60..240/4",
         "seed=1,2",
     ];
-    let run = |further: &[&str]| {
+    let run = |to: &Path, further: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crossinfer"));
         command
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(STUDY))
             .args(["sweep", "toy.toml", "--out"])
-            .arg(&out);
+            .arg(to);
         for vary in grid {
             command.args(["--vary", vary]);
         }
@@ -157,7 +157,7 @@ fn a_number_is_drawn_over_two_keys() {
     };
     let map = ["--map", "run.horizon_s,policy,throughput_rps"];
     let refused = |further: &[&str]| {
-        let output = run(further).output().expect("the command runs");
+        let output = run(&out, further).output().expect("the command runs");
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
@@ -165,7 +165,10 @@ fn a_number_is_drawn_over_two_keys() {
     let said = refused(&map);
     assert!(said.contains("`seed` varies too"), "{said}");
     assert!(!out.exists());
-    done(&mut run(&[&map[..], &["--map-at", "seed=2"]].concat()));
+    done(&mut run(
+        &out,
+        &[&map[..], &["--map-at", "seed=2"]].concat(),
+    ));
     let picture = fs::read_to_string(out.join("map.svg")).expect("it is drawn");
     // The ground, and a cell for each pair.
     assert_eq!(picture.matches("<rect").count(), 1 + 2 * 4);
@@ -190,6 +193,27 @@ fn a_number_is_drawn_over_two_keys() {
         said.contains("no cell has seed=3") && said.contains("1, 2"),
         "{said}"
     );
+
+    // Shards joined give the same picture.
+    let root = folder("sweep-map-merge");
+    let merged = root.join("whole");
+    let mut merge = Command::new(env!("CARGO_BIN_EXE_crossinfer"));
+    merge.arg("merge").stderr(Stdio::piped());
+    for shard in ["1/2", "2/2"] {
+        let part = root.join(shard.replace('/', "-"));
+        done(&mut run(&part, &["--shard", shard]));
+        merge.arg(part);
+    }
+    merge.arg("--out").arg(&merged).args(map);
+    let output = merge.output().expect("the command runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("`seed` varies too"), "{said}");
+    done(merge.args(["--map-at", "seed=2"]));
+    for name in ["map.svg", "map.png"] {
+        let read = |folder: &Path| fs::read(folder.join(name)).expect("it is drawn");
+        assert!(read(&merged) == read(&out), "{name}");
+    }
 }
 
 #[test]

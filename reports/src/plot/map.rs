@@ -57,10 +57,15 @@ impl Map {
         cells.cast_unsigned().max(WIDTH_MIN)
     }
 
-    /// Width of a column: enough for its name, within bounds.
+    /// Width of a column: enough for its name and what its cells say, within bounds.
     fn column(&self) -> i32 {
-        let names = self.columns.iter().map(|name| draw::width(name, LABEL));
-        let widest = names.max().unwrap_or(0).cast_signed();
+        let cells = self.cells.iter().flatten().filter_map(|cell| match cell {
+            Cell::Choice(index) => self.names.get(*index),
+            Cell::Shade(_, text) | Cell::Empty(text) => Some(text),
+        });
+        let texts = self.columns.iter().chain(cells);
+        let widest = texts.map(|text| draw::width(text, LABEL)).max();
+        let widest = widest.unwrap_or(0).cast_signed();
         (widest + 12).clamp(COLUMN, COLUMN_MAX)
     }
 
@@ -181,24 +186,16 @@ impl Plot for Map {
             let name = draw::fit(name, LABEL, (wide - 6).cast_unsigned());
             draw::text(root, &name, middle, LABEL, BLACK, Stand::Middle)?;
         }
+        let x = draw::fit(&self.x, LABEL, self.width() - 40);
+        // Below the middle of the columns, as far as a long title has room there.
+        let half = draw::width(&x, LABEL).cast_signed() / 2 + 20;
         let right = start + wide * draw::px(self.columns.len());
-        let middle = i32::midpoint(start, right);
-        draw::text(
-            root,
-            &self.x,
-            (middle, bottom + 34),
-            LABEL,
-            BLACK,
-            Stand::Middle,
-        )?;
-        draw::text(
-            root,
-            &self.y,
-            (20, self.top() - 12),
-            LABEL,
-            BLACK,
-            Stand::Left,
-        )?;
+        let middle = i32::midpoint(start, right).clamp(half, self.width().cast_signed() - half);
+        let below = (middle, bottom + 34);
+        draw::text(root, &x, below, LABEL, BLACK, Stand::Middle)?;
+        let y = draw::fit(&self.y, LABEL, self.width() - 40);
+        let above = (20, self.top() - 12);
+        draw::text(root, &y, above, LABEL, BLACK, Stand::Left)?;
         let at = (20, bottom + AXIS);
         draw::legend(root, &self.names, at, self.width() - 40, |index, area| {
             root.draw(&Rectangle::new(area, draw::colour(index).filled()))

@@ -249,6 +249,44 @@ fn every_plot_is_legible_and_says_what_it_shows() {
 }
 
 #[test]
+fn heat_maps_of_any_size_are_legible_to_the_edges() {
+    for (columns, rows) in [(1, 1), (2, 12), (9, 3), (60, 4)] {
+        let cell = |column: usize, row: usize| match (column + row) % 5 {
+            3 => Cell::Empty("grows".into()),
+            place => Cell::Shade(place as f64 / 4.0, format!("−{place}2345.678")),
+        };
+        let map = Map {
+            title: "Mean time to the last token, s (less is better)".into(),
+            note: "seed = 2, soc:memory.bandwidth_gbps = 27.5".into(),
+            x: "streams.front-door.queries.arrivals.poisson.rate_hz".into(),
+            y: "streams.front-door.queries.output_tokens.log_normal.mean".into(),
+            columns: (0..columns).map(|i| format!("0.01{i:04}")).collect(),
+            rows: (0..rows)
+                .map(|i| format!("state_aware:w+p+s {i}"))
+                .collect(),
+            cells: (0..rows)
+                .map(|row| (0..columns).map(|column| cell(column, row)).collect())
+                .collect(),
+            names: Vec::new(),
+        };
+        let picture = svg(&map).expect("it can be drawn");
+        assert_no_overlap(&picture);
+        let (width, height) = map.size();
+        let texts = texts(&picture);
+        // Two titles, the note, the second key, and a text for each column, row and cell.
+        assert_eq!(texts.len(), 4 + columns + rows + columns * rows);
+        for (text, [left, top, right, bottom]) in texts {
+            let inside = left >= 0.0 && right <= f64::from(width);
+            assert!(inside, "{text}: {left} to {right} of {width}");
+            let inside = top >= 0.0 && bottom <= f64::from(height);
+            assert!(inside, "{text}: {top} to {bottom} of {height}");
+            // Numbers are whole, wherever their column is wide enough for them.
+            assert!(!text.ends_with('…') || !text.starts_with('−'), "{text}");
+        }
+    }
+}
+
+#[test]
 fn pngs_hold_the_same_picture() {
     let detail = short_run();
     let timeline = Timeline::new(&detail, &detail.runs[0], "toy");
