@@ -276,10 +276,10 @@ fn range(
 fn needs(cases: &[(String, Case<'_>)], targets: &[Target], format: Format) -> Result<(), Failure> {
     let mut found = false;
     for (title, case) in cases {
-        let needs = plan::needs(case, targets).map_err(failed)?;
-        found |= needs.iter().any(|need| need.between.1.is_some());
+        let needs = plan::needs(case, title, targets).map_err(failed)?;
+        found |= needs.list.iter().any(|need| need.between.1.is_some());
         match format {
-            Format::Table => print(&plan::needs_table(title, targets, &needs))?,
+            Format::Table => print(&plan::needs_table(targets, &needs))?,
             Format::Json => print(&format!("{:#}\n", plan::needs_json(&needs)))?,
         }
     }

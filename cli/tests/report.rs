@@ -14,7 +14,7 @@ fn study() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in")
 }
 
-fn crossinfer(arguments: &[&str]) {
+fn crossinfer(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
         .args(arguments)
         .current_dir(study())
@@ -22,6 +22,7 @@ fn crossinfer(arguments: &[&str]) {
         .expect("the command runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// An empty folder of this test's own.
@@ -69,6 +70,52 @@ fn first_stream(document: &str) -> String {
     let stream = &value["streams"][0];
     let name = stream["name"].as_str().or(stream.as_str());
     name.expect("there is a stream").to_owned()
+}
+
+/// To see it fail, take `conditions` out of a header.
+#[test]
+fn conditions_stand_wherever_results_do() {
+    let home = folder("conditions");
+    let out = home.join("out");
+    let told = [
+        "other software keeps 2 of 8 CPU cores busy",
+        "at most 40 queries in the system",
+        "fixed: encode on npu",
+    ];
+    let slo = ["--slo", "ttft_p95 <= 1000 s", "--replications", "2"];
+    let small = ["--policies", "serial,round_robin", "--out", text(&out)];
+    let commands = [
+        ["run", "shared.toml"].to_vec(),
+        ["run", "shared.toml", "--format", "json"].to_vec(),
+        [&["compare", "shared.toml"][..], &small].concat(),
+        ["compare", "shared.toml", "--format", "json"].to_vec(),
+        [&["plan", "shared.toml", "--to", "2"][..], &slo].concat(),
+        [
+            &["plan", "shared.toml", "--to", "2", "--format", "json"][..],
+            &slo,
+        ]
+        .concat(),
+        [&["plan", "shared.toml", "--need"][..], &slo].concat(),
+        [
+            &["plan", "shared.toml", "--need", "--format", "json"][..],
+            &slo,
+        ]
+        .concat(),
+    ];
+    for command in &commands {
+        // Lines of a table are broken where the terminal ends.
+        let said = crossinfer(command);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for condition in told {
+            assert!(said.contains(condition), "{command:?}: {condition}\n{said}");
+        }
+    }
+    let page = home.join("report.html");
+    crossinfer(&["report", text(&out), "--out", text(&page)]);
+    let page = fs::read_to_string(page).expect("it is written");
+    for condition in told {
+        assert!(page.contains(condition), "the page: {condition}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use sim::world::World;
 
 pub use axis::Axis;
 pub use limits::{Buys, Limits, limits};
-pub use need::{Need, needs};
+pub use need::{Need, Needs, needs};
 pub use probe::{Held, Probe, Verdict};
 pub use scale::{Resource, numbers};
 pub use search::{Edge, Range, grid, search};
@@ -96,6 +96,15 @@ impl Case<'_> {
         // Costs of a file are of one SoC and one model.
         document.remove("costs");
         Ok(document.to_string())
+    }
+
+    /// The world as it is written, where every key changes something.
+    fn own_world(&self) -> Result<World, PlanError> {
+        let inputs = self.inputs()?;
+        let world = inputs.world().map_err(PlanError::Faults)?;
+        let own = std::slice::from_ref(&world);
+        inputs.read_by(own).map_err(PlanError::Faults)?;
+        Ok(world)
     }
 
     /// Replications of a probe.
@@ -223,8 +232,7 @@ pub fn plan(
     targets: &[Target],
     range: Option<Range>,
 ) -> Result<Plan, PlanError> {
-    let inputs = case.inputs()?;
-    let world = inputs.world().map_err(PlanError::Faults)?;
+    let world = case.own_world()?;
     for target in targets {
         let powerless = matches!(
             target.metric,

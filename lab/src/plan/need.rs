@@ -23,13 +23,24 @@ pub struct Need {
     pub remark: Option<String>,
 }
 
+/// What a scenario needs.
+#[derive(Clone, Debug)]
+pub struct Needs {
+    /// What tells it from others: a SoC, a model.
+    pub title: String,
+    /// What differs from the defaults or is assumed, in words.
+    pub conditions: Vec<String>,
+    /// Of each resource, the others as they are.
+    pub list: Vec<Need>,
+}
+
 /// What the scenario as it is needs of each resource.
 ///
 /// # Errors
 ///
 /// Faults of the scenario.
-pub fn needs(case: &Case<'_>, targets: &[Target]) -> Result<Vec<Need>, PlanError> {
-    let world = case.inputs()?.world().map_err(PlanError::Faults)?;
+pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, PlanError> {
+    let world = case.own_world()?;
     let mut list = Vec::new();
     for resource in [
         Resource::Bandwidth,
@@ -101,7 +112,11 @@ pub fn needs(case: &Case<'_>, targets: &[Target]) -> Result<Vec<Need>, PlanError
         }
         list.push(need);
     }
-    Ok(list)
+    Ok(Needs {
+        title: title.to_owned(),
+        conditions: reports::facts::conditions_of(&world),
+        list,
+    })
 }
 
 /// From a place that is unclear towards one that is not, as far as the verdict holds.

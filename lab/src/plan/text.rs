@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sim::metrics::Metric as Number;
 
 use super::axis::Axis;
-use super::need::Need;
+use super::need::Needs;
 use super::probe::{Probe, Verdict};
 use super::scale::Resource;
 use super::search::Edge;
@@ -166,9 +166,7 @@ fn one(out: &mut String, plan: &Plan) {
         plan.axis,
         targets.join(" and ")
     );
-    if !plan.conditions.is_empty() {
-        _ = writeln!(out, "  conditions: {}", plan.conditions.join("; "));
-    }
+    conditions(out, &plan.conditions);
     _ = writeln!(out, "  {}", edge(plan.axis, &plan.edge));
     for remark in &plan.edge.remarks {
         _ = writeln!(out, "  note: {remark}");
@@ -201,14 +199,23 @@ fn one(out: &mut String, plan: &Plan) {
     out.push('\n');
 }
 
+fn conditions(out: &mut String, list: &[String]) {
+    if !list.is_empty() {
+        _ = writeln!(out, "  conditions: {}", list.join("; "));
+    }
+}
+
 /// What a load needs, as text.
-pub fn needs_table(title: &str, targets: &[Target], needs: &[Need]) -> String {
+pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
     let targets: Vec<&str> = targets.iter().map(|t| t.text.as_str()).collect();
     let mut out = format!(
-        "{title}: least of each resource, the others as they are, for {}\n\n",
+        "{}: least of each resource, the others as they are, for {}\n",
+        needs.title,
         targets.join(" and ")
     );
-    for need in needs {
+    conditions(&mut out, &needs.conditions);
+    out.push('\n');
+    for need in &needs.list {
         let name = match need.resource {
             Resource::Compute(None) => "compute of every engine".to_owned(),
             ref other => other.to_string(),
@@ -296,8 +303,9 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
 }
 
 /// What a need is, for programs.
-pub fn needs_json(needs: &[Need]) -> Value {
+pub fn needs_json(needs: &Needs) -> Value {
     let list: Vec<Value> = needs
+        .list
         .iter()
         .map(|need| {
             json!({
@@ -310,7 +318,12 @@ pub fn needs_json(needs: &[Need]) -> Value {
             })
         })
         .collect();
-    json!({ "version": 1, "needs": list })
+    json!({
+        "version": 1,
+        "title": needs.title,
+        "conditions": needs.conditions,
+        "needs": list,
+    })
 }
 
 /// The feasible region: verdicts by load and a second load, or by load and what was planned.
