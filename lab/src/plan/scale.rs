@@ -132,12 +132,67 @@ fn scaled(
         .map_or(0.0, |bytes| bytes.value);
     let port = ports.get(engine).copied().unwrap_or(f64::INFINITY);
     let memory = (bytes / port).min(number.value);
-    let compute = (number.value.powf(q) - memory.powf(q))
-        .max(0.0)
-        .powf(1.0 / q);
+    let compute = compute_part(number.value, memory, q);
     let (memory, compute) = match resource {
         Resource::Bandwidth => (memory / times, compute),
         _ => (memory, compute / times),
     };
-    Some((compute.powf(q) + memory.powf(q)).powf(1.0 / q))
+    Some(overlapped(compute, memory, q))
+}
+
+/// `(t^q − m^q)^(1/q)`, by ratios: powers of the times themselves leave the range of numbers where overlap is near
+/// perfect.
+fn compute_part(time: f64, memory: f64, q: f64) -> f64 {
+    if time == 0.0 {
+        return 0.0;
+    }
+    time * (1.0 - (memory / time).powf(q)).max(0.0).powf(1.0 / q)
+}
+
+/// `(C^q + m^q)^(1/q)`, as [`compute_part`].
+fn overlapped(compute: f64, memory: f64, q: f64) -> f64 {
+    let longer = compute.max(memory);
+    if longer == 0.0 {
+        return 0.0;
+    }
+    let (compute, memory) = (compute / longer, memory / longer);
+    longer * (compute.powf(q) + memory.powf(q)).powf(1.0 / q)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// To see it fail, take the powers of the times themselves.
+        #[test]
+        fn a_time_split_and_joined_is_the_same(
+            time in -12.0..9.0_f64,
+            share in 0.0..=1.0_f64,
+            q in 0.0..4.0_f64,
+        ) {
+            let (time, q) = (10_f64.powf(time), 10_f64.powf(q));
+            let memory = share * time;
+            let compute = compute_part(time, memory, q);
+            prop_assert!((0.0..=time).contains(&compute), "{compute}");
+            let joined = overlapped(compute, memory, q);
+            prop_assert!((joined / time - 1.0).abs() < 1e-9, "{joined} of {time}");
+            // More of one resource never takes longer, nor less than the other part.
+            let faster = overlapped(compute, memory / 2.0, q);
+            prop_assert!(faster <= joined * (1.0 + 1e-12) && faster >= compute, "{faster}");
+        }
+    }
+
+    #[test]
+    fn without_overlap_the_parts_add_up() {
+        assert_eq!(compute_part(5.0, 2.0, 1.0), 3.0);
+        assert_eq!(overlapped(3.0, 1.0, 1.0), 4.0);
+        assert_eq!(
+            (compute_part(0.0, 0.0, 3.0), overlapped(0.0, 0.0, 3.0)),
+            (0.0, 0.0)
+        );
+        // Near perfect overlap: the longer of the two.
+        assert_eq!(overlapped(1e-5, 2e-5, 1e4), 2e-5);
+    }
 }

@@ -75,7 +75,9 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
             used = 0;
             lines.push(String::new());
         }
-        let line = lines.last_mut().expect("there is a line");
+        let line = lines
+            .last_mut()
+            .expect("`lines` starts with one and only grows");
         if used > 0 {
             line.push(' ');
             used += 1;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::quantity::{BYTES_MAX, Origin, Quantity, SECONDS_MAX, TRAFFIC_MAX, WATTS_MAX};
+use super::quantity::{BYTES_MAX, GBPS_MAX, Origin, Quantity, SECONDS_MAX, TRAFFIC_MAX, WATTS_MAX};
 use super::scenario::CV_MAX;
 
 /// Largest ratio of times; far above what any stage loses.
@@ -97,7 +97,7 @@ pub struct StageCost {
     /// Measured times by size, interpolated linearly in time.
     pub table: Option<TimeTable>,
     /// Transfer rate of `import` and `export`, GB/s.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = GBPS_MAX))]
     pub gbps: Option<Quantity>,
     /// DRAM bytes whatever the size.
     #[schemars(extend("maximum" = TRAFFIC_MAX))]

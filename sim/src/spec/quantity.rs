@@ -13,6 +13,8 @@ pub(super) const BYTES_MAX: u64 = 1 << 53;
 pub(crate) const SECONDS_MAX: f64 = 1e9;
 /// Most DRAM bytes of a stage, or per token.
 pub(super) const TRAFFIC_MAX: f64 = 1e13;
+/// Fastest that memory, a port or a copy may be, GB/s.
+pub(super) const GBPS_MAX: f64 = 1e6;
 /// Most power of an engine, W.
 pub(super) const WATTS_MAX: f64 = 1e4;
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::heat::Heat;
-use super::quantity::{BYTES_MAX, Origin, Quantity, WATTS_MAX};
+use super::quantity::{BYTES_MAX, GBPS_MAX, Origin, Quantity, WATTS_MAX};
 
 /// A SoC profile (`profiles/<soc>/soc.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -49,10 +49,10 @@ pub struct Memory {
     #[schemars(extend("multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub reserved_bytes: Quantity,
     /// Sustained bandwidth of all engines together, GB/s (1e9 bytes).
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = GBPS_MAX))]
     pub bandwidth_gbps: Quantity,
     /// Peak (data-sheet) bandwidth, GB/s.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = GBPS_MAX))]
     pub peak_gbps: Option<Quantity>,
 }
 
@@ -88,7 +88,7 @@ pub struct Engine {
     /// Kind of processor.
     pub kind: EngineKind,
     /// Streaming read rate of this engine alone, GB/s.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = GBPS_MAX))]
     pub port_gbps: Quantity,
     /// Arbitration weight under contention, relative to the other engines.
     #[schemars(extend("exclusiveMinimum" = 0))]

@@ -281,12 +281,12 @@ fn check(name: &str, raw: &RawSpec, faults: &mut Vec<Diagnostic>) {
                 );
             }
             if let Some(times) = &target.times
-                && !(*times.get_ref() > 0.0 && times.get_ref().is_finite())
+                && !(*times.get_ref() > 0.0 && (times.get_ref() * high).is_finite())
             {
                 fault(
                     times.span(),
-                    format!("`times` is {}", times.get_ref()),
-                    "must be greater than 0",
+                    format!("`times` is {:?}", times.get_ref()),
+                    "must be greater than 0, and `high` times it a finite number",
                     "it multiplies the parameter in this place",
                 );
             }

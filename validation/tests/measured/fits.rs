@@ -241,6 +241,10 @@ fn faults_of_a_fit_point_at_it() {
             "name = 'p'\nlow = 0\nhigh = 1\nsets = [{ profile = 'board/other', paths = ['x'] }]\n".to_owned(),
             "no scenario of the rows reads the profile `board/other`",
         ),
+        (
+            "name = 'p'\nlow = 0\nhigh = 1e10\nsets = [{ profile = 'board/vlm', paths = ['x'], times = 1e300 }]\n".to_owned(),
+            "`times` is 1e300: must be greater than 0, and `high` times it a finite number",
+        ),
         (format!("name = 'p'\nlow = 0\nhigh = 1\ncolour = 1\n{sets}"), "f.toml:8:1: unknown key `colour` in `parameters[0]`: not a key here"),
     ] {
         let found = with(&text);
