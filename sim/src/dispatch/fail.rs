@@ -1,6 +1,6 @@
 //! Lanes that fail: what they ran goes elsewhere, or is refused; nothing hangs and nothing leaks.
 
-use super::context::Resident;
+use super::residency::Resident;
 use super::state::{Class, Item, JobId, Part, Plan, State, UNBOUND};
 use super::{Dispatcher, Effect, Effects, Reason};
 use crate::time::Instant;

@@ -3,10 +3,11 @@
 use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
 
-use super::context::{Resident, StreamState};
+use super::context::StreamState;
 use super::estimate::Quote;
 use super::memo::{Service, ServiceMemo, SlowdownMemo};
 use super::message::Preparation;
+use super::residency::Resident;
 use crate::contention::Load;
 use crate::diag::Faults;
 use crate::spec::scenario::StateTransfer;

@@ -1,7 +1,7 @@
 //! What is one thing, and what is told apart.
 
 use super::super::{Kind, NoteKind, Options};
-use super::kinds::TABLE;
+use super::samples::TABLE;
 use super::{run, run_bytes};
 
 fn plain(kind: Kind, name: &str, text: &str) -> super::Done {

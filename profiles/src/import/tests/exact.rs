@@ -1,7 +1,7 @@
 //! What was guessed at or passed over once: commas, ranges, doubled keys, sizes.
 
 use super::super::{Kind, NoteKind, Options};
-use super::kinds::gguf;
+use super::samples::gguf;
 use super::{run, run_bytes};
 
 const HEAD: &str = "| model | size | params | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- | --- |\n";

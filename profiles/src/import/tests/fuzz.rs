@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 
 use super::super::{Kind, Options};
-use super::kinds::{gguf, samples};
 use super::run_bytes;
+use super::samples::{gguf, samples};
 
 /// What is done to the bytes.
 #[derive(Clone, Debug)]
