@@ -11,6 +11,7 @@
 
 mod audit;
 mod begin;
+mod beside;
 mod context;
 mod estimate;
 mod fail;

@@ -63,6 +63,39 @@ fn a_scenario_becomes_a_world() {
     assert!(!world.closed_loop());
 }
 
+/// What one policy reads is no fault beside another that does not; what none can is one.
+#[test]
+fn keys_are_read_by_one_of_the_policies_that_are_asked_for() {
+    let toy = Toy::default();
+    let read_by = |keys: &str, policies: &[&str]| {
+        let project = "encode = \"npu\"\nproject = \"npu\"";
+        let text = toy::SCENARIO.replace("encode = \"npu\"", project) + keys;
+        let inputs = Inputs::read("s.toml", &text, &toy, &toy).expect("it is right by itself");
+        let world = |policy: &&str| inputs.with_policy_text(policy).expect("it is a policy");
+        let worlds: Vec<World> = policies.iter().map(world).collect();
+        let told = inputs.read_by(&worlds).map_err(|faults| faults.to_string());
+        (told, worlds)
+    };
+    let key = "[beliefs]\noutput_tokens = 'exact'\n";
+    let (told, worlds) = read_by(key, &["naive", "shortest_job_first"]);
+    assert_eq!(told, Ok(()));
+    let warned = |world: &World| {
+        let idle = |text: &String| text.starts_with("`beliefs.output_tokens` has no effect");
+        world.warnings.iter().any(idle)
+    };
+    assert!(warned(&worlds[0]) && !warned(&worlds[1]));
+    let (told, _) = read_by(key, &["naive", "round_robin"]);
+    let told = told.expect_err("neither reads it");
+    assert!(
+        told.contains("`beliefs.output_tokens` has no effect"),
+        "{told}"
+    );
+    let key = "[limits]\nkv_budget_bytes = 1e12\n";
+    let (told, worlds) = read_by(key, &["naive", "shortest_job_first"]);
+    assert!(told.is_err_and(|told| told.contains("`limits.kv_budget_bytes` has no effect")));
+    assert_eq!(worlds.len(), 2);
+}
+
 #[test]
 fn what_is_not_said_is_unbounded_or_the_document_default() {
     let toy = Toy::default();
