@@ -6,6 +6,7 @@
 //! events) is incomplete and is left out. Of very many runs every second, fourth, … is kept, so that a file of
 //! any length needs no more memory.
 
+mod collect;
 mod event;
 mod lenient;
 
@@ -20,26 +21,19 @@ use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
 use super::stats::mean;
 use super::toml_text::number;
-use event::{Event, Events};
+use collect::{OPEN_MAX, Profile, Run, Runs};
+use event::Events;
 use lenient::Lenient;
 
 /// Events at which the profiler stops.
 const EVENTS_MAX: u64 = 1_000_000;
-/// Nodes outside of any run that are held at once: more than a run of a model has.
-const OPEN_MAX: usize = 200_000;
-/// Runs that are held at once; when there are more, every other one goes.
-const RUNS_MAX: usize = 16_384;
-
 /// The rows of a profile, as far as it can be read.
 pub fn read(source: Source, notes: &mut Notes) -> Vec<Row> {
     let Source { name, reader } = source;
     let line = Rc::new(Cell::new(1));
     let mut input = Lenient::new(reader, Rc::clone(&line));
     let dropped = Rc::clone(&input.dropped);
-    let mut profile = Profile {
-        line: Rc::clone(&line),
-        ..Profile::default()
-    };
+    let mut profile = Profile::new(Rc::clone(&line));
     let result = {
         let mut json = serde_json::Deserializer::from_reader(&mut input);
         Events(&mut |event| profile.event(&event))
@@ -67,224 +61,7 @@ pub fn read(source: Source, notes: &mut Notes) -> Vec<Row> {
     profile.rows(&name, notes)
 }
 
-/// A run of the model.
-#[derive(Clone, Debug)]
-struct Run {
-    /// Whether it is the first of its session.
-    first: bool,
-    start: f64,
-    end: f64,
-    line: u64,
-    nodes: u64,
-    /// Kernel time by provider, µs.
-    kernels: Vec<f64>,
-}
-
-/// A node, or several of one subgraph, that no run encloses yet.
-#[derive(Clone, Debug)]
-struct Open {
-    start: f64,
-    end: f64,
-    nodes: u64,
-    provider: usize,
-    kernels: Vec<f64>,
-}
-
-/// Runs in the order of the file: all of them, or every `step`-th if those are more than [`RUNS_MAX`].
-#[derive(Debug)]
-struct Runs {
-    kept: Vec<Run>,
-    /// The newest run, to which nodes may still belong.
-    newest: Option<Run>,
-    /// Runs so far.
-    count: u64,
-    step: u64,
-}
-
-impl Default for Runs {
-    fn default() -> Self {
-        Self {
-            kept: Vec::new(),
-            newest: None,
-            count: 0,
-            step: 1,
-        }
-    }
-}
-
-impl Runs {
-    fn push(&mut self, run: Run) {
-        self.settle();
-        self.newest = Some(run);
-        self.count += 1;
-    }
-
-    /// Keeps the newest run, or lets it go.
-    fn settle(&mut self) {
-        let Some(run) = self.newest.take() else {
-            return;
-        };
-        if !(self.count - 1).is_multiple_of(self.step) {
-            return;
-        }
-        if self.kept.len() == RUNS_MAX {
-            let mut even = false;
-            self.kept.retain(|_| {
-                even = !even;
-                even
-            });
-            self.step *= 2;
-            if !(self.count - 1).is_multiple_of(self.step) {
-                return;
-            }
-        }
-        self.kept.push(run);
-    }
-}
-
-#[derive(Debug, Default)]
-struct Profile {
-    line: Rc<Cell<u64>>,
-    events: u64,
-    session: u64,
-    /// Session of the newest run.
-    ran: Option<u64>,
-    load: f64,
-    runs: Runs,
-    open: BTreeMap<u64, Vec<Open>>,
-    /// Nodes in `open`.
-    waiting: usize,
-    /// Nodes for which `open` had no room.
-    lost: u64,
-    providers: Vec<String>,
-    overlapping: bool,
-}
-
 impl Profile {
-    fn event(&mut self, event: &Event) {
-        self.events += 1;
-        let sound = event.ts.is_finite() && event.dur.is_finite() && event.dur >= 0.0;
-        if !sound {
-            return;
-        }
-        match (event.cat.as_str(), event.name.as_str()) {
-            ("Session", "model_run") => self.run(event.ts, event.ts + event.dur),
-            ("Session", "session_initialization") => {
-                self.session += 1;
-                self.load += event.dur;
-            }
-            ("Session", name) if name.starts_with("model_loading") => self.load += event.dur,
-            ("Node", name)
-                if !name.ends_with("_fence_before") && !name.ends_with("_fence_after") =>
-            {
-                self.node(event);
-            }
-            _ => {}
-        }
-    }
-
-    fn node(&mut self, event: &Event) {
-        let name = event
-            .args
-            .provider
-            .clone()
-            .unwrap_or_else(|| "(no provider)".to_owned());
-        let provider = match self.providers.iter().position(|known| *known == name) {
-            Some(index) => index,
-            None if self.providers.len() < 64 => {
-                self.providers.push(name);
-                self.providers.len() - 1
-            }
-            None => 63,
-        };
-        let (start, end) = (event.ts, event.ts + event.dur);
-        // A file sorted by start time has the run before its nodes.
-        if let Some(run) = &mut self.runs.newest
-            && start >= run.start
-            && end <= run.end
-        {
-            run.nodes += 1;
-            add(&mut run.kernels, provider, event.dur);
-            return;
-        }
-        let open = self.open.entry(event.tid).or_default();
-        let mut new = Open {
-            start,
-            end,
-            nodes: 1,
-            provider,
-            kernels: Vec::new(),
-        };
-        let mut inside = 0.0;
-        while let Some(last) = open.last()
-            && last.start >= start
-            && last.end <= end
-        {
-            inside += last.end - last.start;
-            new.nodes += last.nodes;
-            for (index, time) in last.kernels.iter().enumerate() {
-                add(&mut new.kernels, index, *time);
-            }
-            open.pop();
-            self.waiting -= 1;
-        }
-        add(&mut new.kernels, provider, (event.dur - inside).max(0.0));
-        // Sorted by start time, the node that encloses comes first: its own part shrinks.
-        if let Some(last) = open.last_mut()
-            && start >= last.start
-            && end <= last.end
-        {
-            let outer = last.provider;
-            add(&mut last.kernels, outer, -event.dur);
-            add(&mut last.kernels, provider, event.dur);
-            last.nodes += 1;
-            return;
-        }
-        if self.waiting < OPEN_MAX {
-            open.push(new);
-            self.waiting += 1;
-        } else {
-            self.lost += new.nodes;
-        }
-    }
-
-    fn run(&mut self, start: f64, end: f64) {
-        let mut run = Run {
-            first: self.ran.replace(self.session) != Some(self.session),
-            start,
-            end,
-            line: self.line.get(),
-            nodes: 0,
-            kernels: Vec::new(),
-        };
-        for open in self.open.values_mut() {
-            open.retain(|node| {
-                let within = node.start >= start && node.end <= end;
-                if within {
-                    run.nodes += node.nodes;
-                    for (index, time) in node.kernels.iter().enumerate() {
-                        add(&mut run.kernels, index, *time);
-                    }
-                }
-                // What ended before this run belongs to none that is complete.
-                !within && node.end > start
-            });
-        }
-        self.open.retain(|_, nodes| !nodes.is_empty());
-        self.waiting = self.open.values().map(Vec::len).sum();
-        if self
-            .runs
-            .newest
-            .as_ref()
-            .is_some_and(|last| last.end > start && last.start < end)
-        {
-            self.overlapping = true;
-        }
-        if end > start {
-            self.runs.push(run);
-        }
-    }
-
     /// A word on what makes times of the whole file doubtful.
     fn doubts(&self, file: &str, notes: &mut Notes) {
         if self.events >= EVENTS_MAX {
@@ -398,13 +175,6 @@ impl Profile {
     }
 }
 
-fn add(list: &mut Vec<f64>, index: usize, value: f64) {
-    if list.len() <= index {
-        list.resize(index + 1, 0.0);
-    }
-    list[index] += value;
-}
-
 /// Runs with all their nodes. Where the profiler stopped, the last ones have fewer or none.
 fn complete(mut runs: Vec<Run>, file: &str, notes: &mut Notes) -> Vec<Run> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
@@ -486,6 +256,7 @@ fn share(
 mod tests {
     use std::io::{self, Read};
 
+    use super::collect::RUNS_MAX;
     use super::*;
 
     /// A profile of `runs` runs, written as it is read; run `i` takes 1000 + `i` % 100 µs, the first 50 000.
