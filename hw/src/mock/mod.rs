@@ -15,8 +15,10 @@
 //! # }
 //! ```
 
+mod store;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use sim::cost::{CostTable, StageCosts};
 use sim::dispatch::{answer_digest, frame_digest, joined_digest, stream_digest};
@@ -26,11 +28,9 @@ use sim::spec::scenario::Keep;
 use sim::time::Duration;
 use sim::world::{EngineId, LaneId, StageId, StreamId, World};
 
+use self::store::{Books, Store, items_of};
 use crate::engine::{CancelToken, Done, Engine, EngineError, Item, Notice, Order, Owner};
-use crate::registry::{Exported, KvStore, Registry};
-
-/// Bytes of an item in an exported state.
-const ITEM_BYTES: usize = 9;
+use crate::registry::{Exported, Registry};
 
 /// The tokens that a mock answers with, `count` of them: a function of the answer's digest.
 pub fn answer_tokens(digest: u64, count: u32) -> Vec<u32> {
@@ -261,123 +261,6 @@ fn decoded(order: &Order) -> u32 {
         Item::Query { output, .. } => output.saturating_sub(1).min(order.task.size),
         _ => 0,
     }
-}
-
-/// What a processor holds.
-#[derive(Debug)]
-struct Store {
-    engine: EngineId,
-    books: Mutex<Books>,
-}
-
-#[derive(Debug)]
-struct Books {
-    /// The items that each context holds: version n is the first n.
-    contexts: BTreeMap<Owner, Vec<Item>>,
-    /// The items that each stream has published.
-    published: Vec<Vec<Item>>,
-}
-
-impl Books {
-    fn new(streams: usize) -> Self {
-        Self {
-            contexts: BTreeMap::new(),
-            published: vec![Vec::new(); streams],
-        }
-    }
-
-    fn held(&self, owner: Owner) -> &[Item] {
-        self.contexts.get(&owner).map_or(&[], Vec::as_slice)
-    }
-
-    /// Makes a context hold `items`, and what it holds beyond them.
-    fn extend(&mut self, owner: Owner, items: Vec<Item>) {
-        let held = self.contexts.entry(owner).or_default();
-        if held.len() < items.len() {
-            *held = items;
-        }
-    }
-}
-
-impl Store {
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The first `version` items of a context, if it holds them.
-    fn prefix<'b>(
-        &self,
-        books: &'b Books,
-        owner: Owner,
-        version: u32,
-    ) -> Result<&'b [Item], EngineError> {
-        books
-            .held(owner)
-            .get(..version as usize)
-            .ok_or(EngineError::NotResident {
-                owner,
-                version,
-                engine: self.engine,
-            })
-    }
-}
-
-impl KvStore for Store {
-    fn export(
-        &self,
-        owner: Owner,
-        version: u32,
-        held: Option<u32>,
-    ) -> Result<Exported, EngineError> {
-        let books = self.books();
-        let items = books.held(owner);
-        let items = &items[..items.len().min(version as usize)];
-        let after = held.filter(|&held| held as usize <= items.len());
-        let mut state = Vec::new();
-        for item in &items[after.unwrap_or(0) as usize..] {
-            let (kind, number, tokens) = match *item {
-                Item::Frame { index, tokens } => (0, index, tokens),
-                Item::Answer { query, tokens } => (1, query, tokens),
-                Item::Query { index, prompt, .. } => (2, index, prompt),
-            };
-            state.push(kind);
-            state.extend_from_slice(&number.to_le_bytes());
-            state.extend_from_slice(&tokens.to_le_bytes());
-        }
-        Ok(Exported {
-            version: items.len() as u32,
-            after,
-            state,
-            by: Vec::new(),
-        })
-    }
-}
-
-/// Reads what [`Store::export`] wrote.
-fn items_of(state: &[u8]) -> Result<Vec<Item>, EngineError> {
-    let (records, rest) = state.as_chunks::<ITEM_BYTES>();
-    let bad = || EngineError::Contract("the imported state is not a mock's".into());
-    if !rest.is_empty() {
-        return Err(bad());
-    }
-    records
-        .iter()
-        .map(|&[kind, a, b, c, d, e, f, g, h]| {
-            let number = u32::from_le_bytes([a, b, c, d]);
-            let tokens = u32::from_le_bytes([e, f, g, h]);
-            match kind {
-                0 => Ok(Item::Frame {
-                    index: number,
-                    tokens,
-                }),
-                1 => Ok(Item::Answer {
-                    query: number,
-                    tokens,
-                }),
-                _ => Err(bad()),
-            }
-        })
-        .collect()
 }
 
 /// The mock engine of a lane.
