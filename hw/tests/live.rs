@@ -82,13 +82,21 @@ const VARIANTS: &[&str] = &[
     "policy.round_robin = {}\nlimits.engine_kv_budget_bytes.cpu = 50e3\nlimits.engine_kv_budget_bytes.gpu = 50e3",
 ];
 
+/// Also with fused attention: how a prefill is cut decides its bits.
+const FUSED: &str = VARIANTS[1];
+
 #[test]
 fn answers_equal_the_serial_reference_in_every_mode() {
     in_time_of(1200, || {
         let mut seen = [0; 4];
-        for settings in VARIANTS {
+        let fused = [(FUSED, Some(true))];
+        for (settings, flash_attention) in VARIANTS.iter().map(|&one| (one, None)).chain(fused) {
             let world = world_of_threads(settings, STREAMS_FEW);
-            let live = Live::new(&world, models(), options()).unwrap();
+            let options = LiveOptions {
+                flash_attention,
+                ..options()
+            };
+            let live = Live::new(&world, models(), options).unwrap();
             let (records, mut outcome) = run_checked(&world, live.engines(), &rig());
             assert_eq!(outcome.failures, [], "{settings}");
             assert_eq!(outcome.stuck, [], "{settings}");

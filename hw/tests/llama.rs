@@ -22,12 +22,16 @@ fn model() -> Arc<Model> {
 }
 
 fn context(model: &Arc<Model>) -> Context {
+    context_with(model, false)
+}
+
+fn context_with(model: &Arc<Model>, flash_attention: bool) -> Context {
     let options = ContextOptions {
         tokens: 256,
         chunk: CHUNK,
         threads: 1,
         offload: false,
-        flash_attention: false,
+        flash_attention,
     };
     Context::new(model, options).unwrap()
 }
@@ -74,14 +78,28 @@ const TEXT: &str = "You are a helpful assistant. A camera looks at a door, day a
 #[test]
 fn state_that_was_copied_gives_the_same_bits() {
     let model = model();
+    let unfused = copies_are_exact(&model, false);
+    let fused = copies_are_exact(&model, true);
+    assert!(unfused != fused, "attention is computed in another way");
+    // Values lie transposed in one of them.
+    let mut from = context_with(&model, false);
+    push(&mut from, &[1, 2, 3]);
+    let state = from.export(0..3).unwrap();
+    let error = context_with(&model, true).import(0..3, &state).unwrap_err();
+    assert!(matches!(error, LlamaError::State { .. }), "{error}");
+}
+
+/// Copies state every way, and gives the logits, which must not depend on it.
+fn copies_are_exact(model: &Arc<Model>, fused: bool) -> Vec<Vec<u32>> {
+    let context = |model: &Arc<Model>| context_with(model, fused);
     let text = model.tokenize(TEXT, true).unwrap();
-    let image = picture(&model, 20);
+    let image = picture(model, 20);
     let prompt = model.tokenize("What colour is the door?", false).unwrap();
     let before = text.len() as u32;
 
-    let mut serial = context(&model);
+    let mut serial = context(model);
     push(&mut serial, &text);
-    look(&mut serial, &image, &model);
+    look(&mut serial, &image, model);
     let end = serial.len();
     assert_eq!(end, before + 20);
     let whole = serial.export(0..end).unwrap();
@@ -92,19 +110,19 @@ fn state_that_was_copied_gives_the_same_bits() {
     assert!(delta.len() < whole.len() / 2);
 
     // The writer goes on before its older version is copied out, and other sequences come and go.
-    let mut ahead = context(&model);
+    let mut ahead = context(model);
     push(&mut ahead, &text);
-    look(&mut ahead, &image, &model);
-    look(&mut ahead, &picture(&model, 33), &model);
+    look(&mut ahead, &image, model);
+    look(&mut ahead, &picture(model, 33), model);
     let older = ahead.export(0..end).unwrap();
     assert_eq!(older, whole, "versions are immutable");
 
-    let mut copied = context(&model);
+    let mut copied = context(model);
     copied.import(0..end, &whole).unwrap();
-    let mut appended = context(&model);
+    let mut appended = context(model);
     push(&mut appended, &text);
     appended.import(before..end, &delta).unwrap();
-    let mut used = context(&model);
+    let mut used = context(model);
     push(&mut used, &prompt);
     used.truncate(0).unwrap();
     used.import(0..end, &older).unwrap();
@@ -122,9 +140,10 @@ fn state_that_was_copied_gives_the_same_bits() {
     ahead.truncate(end).unwrap();
     assert!(steps(&mut ahead, &prompt) == expected);
     // The picture is not ignored.
-    let mut blind = context(&model);
+    let mut blind = context(model);
     push(&mut blind, &text);
     assert!(steps(&mut blind, &prompt) != expected);
+    expected
 }
 
 #[test]
