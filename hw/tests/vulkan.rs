@@ -198,7 +198,7 @@ fn a_rig_of_both_answers_as_the_serial_reference_of_the_same_placement() {
         // How many answers differ from one backend's alone is told, not asserted: random weights have near ties.
         for (transfer, store, fused) in [
             ("import", "f32", None),
-            ("import", "f32", None),
+            ("import", "f32", Some(false)),
             ("reconstruct", "q8_0", None),
             ("import", "q8_0", None),
         ] {
