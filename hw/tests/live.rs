@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{Records, STREAMS_FEW, in_time_of, run_checked, world_of_threads};
+use common::{Records, STREAMS_FEW, count, in_time_of, run_checked, started, world_of_threads};
 use hw::engine::{CancelToken, Done, Engine, EngineError, Notice, Order};
 use hw::live::{Live, LiveOptions, Models, SetupError};
 use hw::rig::{Options, Rig};
@@ -15,7 +15,7 @@ use sim::dispatch::{Effect, Input};
 use sim::spec::model::StageKind;
 use sim::time::Duration;
 use sim::trace::Record;
-use sim::world::{LaneId, World};
+use sim::world::LaneId;
 
 /// What `hw/models/fetch` fetched. Not there: a failure, since a live test without a model tests nothing.
 fn models() -> Models {
@@ -47,21 +47,6 @@ fn rig() -> Options {
         task_deadline: Duration::from_secs_f64(300.0),
         ..Options::default()
     }
-}
-
-fn count(records: &Records, wanted: impl Fn(&Effect) -> bool) -> usize {
-    let effects = records.iter().filter_map(|(_, record)| match record {
-        Record::Effect(effect) => Some(effect),
-        Record::Input(_) => None,
-    });
-    effects.filter(|effect| wanted(effect)).count()
-}
-
-fn started(world: &World, records: &Records, kind: StageKind) -> usize {
-    count(records, |effect| match effect {
-        Effect::Start { task, .. } => world.stages[task.stage.0 as usize].kind == kind,
-        _ => false,
-    })
 }
 
 fn failed(records: &Records) -> Vec<LaneId> {
@@ -106,8 +91,8 @@ fn answers_equal_the_serial_reference_in_every_mode() {
             }
             let differ = live.reference().check(&outcome).unwrap();
             assert_eq!(differ, [], "{settings}");
-            seen[0] += started(&world, &records, StageKind::Import);
-            seen[1] += started(&world, &records, StageKind::Reconstruct);
+            seen[0] += started(&world, &records, StageKind::Import).len();
+            seen[1] += started(&world, &records, StageKind::Reconstruct).len();
             seen[2] += count(&records, |effect| matches!(effect, Effect::Evict { .. }));
             seen[3] += count(&records, |effect| match effect {
                 Effect::Start { task, .. } => task.ticket == u32::MAX,

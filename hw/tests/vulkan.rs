@@ -9,16 +9,19 @@
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{STREAMS_FEW, Scratch, in_time_of, push, run_checked, runtime, world_of_threads};
+use common::{
+    STREAMS_FEW, Scratch, generated, in_time_of, push, run_checked, runtime, started,
+    world_of_threads,
+};
 use hw::generate::Preset;
 use hw::live::{Live, LiveOptions, Mismatch, Models};
 use hw::llama::{
     Context, ContextOptions, DeviceKind, Model, ModelOptions, Token, WeightType, convert, devices,
 };
-use hw::rig::Options;
+use hw::rig::{Options, Outcome};
 use sim::time::Duration;
 use sim::world::LaneId;
 
@@ -97,6 +100,23 @@ impl Both {
 /// Placements of prefix and answer: true is the GPU.
 const PLACED: [(bool, bool); 4] = [(false, false), (true, true), (false, true), (true, false)];
 
+/// By how much the likeliest token is ahead of the second.
+fn lead(row: &[f32]) -> f32 {
+    let (first, second) = row.iter().fold((f32::MIN, f32::MIN), |(a, b), &x| {
+        (a.max(x), b.max(x.min(a)))
+    });
+    first - second
+}
+
+/// The closest choice of an answer.
+fn closest(answer: &(Vec<Token>, Vec<Vec<f32>>)) -> f32 {
+    answer
+        .1
+        .iter()
+        .map(|row| lead(row))
+        .fold(f32::MAX, f32::min)
+}
+
 /// Until the first token that differs, inputs are the same: there logits can be compared.
 fn apart(name: &str, a: &(Vec<Token>, Vec<Vec<f32>>), b: &(Vec<Token>, Vec<Vec<f32>>)) -> f32 {
     let same = a.0.iter().zip(&b.0).take_while(|(a, b)| a == b).count();
@@ -110,8 +130,9 @@ fn apart(name: &str, a: &(Vec<Token>, Vec<Vec<f32>>), b: &(Vec<Token>, Vec<Vec<f
         a.1.get(same)
             .map(|row| row[a.0[same] as usize] - row[b.0[same] as usize]);
     eprintln!(
-        "{name}: {same} of {} tokens equal, logits within {apart:.4}{}",
+        "{name}: {same} of {} tokens equal, the closest choice by {:.4}, logits within {apart:.4}{}",
         a.0.len(),
+        closest(a),
         tie.map_or(String::new(), |tie| format!(
             ", the first that differs by {tie:.4}"
         ))
@@ -131,26 +152,22 @@ fn check(path: &Path, fused: bool, length: usize, equal: bool, within: f32) {
         );
         let apart = apart(&format!("{placed:?}"), &serial, &answer);
         assert!(apart <= within, "{placed:?}: logits {apart} apart");
-        assert!(!equal || answer.0 == serial.0, "{placed:?}");
+        if equal {
+            assert!(2.0 * apart < closest(&serial), "{placed:?}: a near tie");
+            assert_eq!(answer.0, serial.0, "{placed:?}");
+        }
         if placed == (true, true) {
             assert!(apart > 0.0, "the backend is another");
         }
     }
 }
 
-fn generated(scratch: &Scratch, store: &str) -> std::path::PathBuf {
-    let mini = Preset::named("mini").unwrap();
-    let path = scratch.path(&format!("mini-{store}.gguf"));
-    mini.write(mini.storage(Some(store)).unwrap(), 1, &path)
-        .unwrap();
-    path
-}
-
 #[test]
 fn exact_weights_give_equal_tokens_wherever_they_are_computed() {
     in_time_of(600, || {
         let scratch = Scratch::new("vulkan-exact");
-        let model = generated(&scratch, "f32");
+        // Of random weights these have no near tie here: among 39 seeds the closest choices are the clearest.
+        let model = generated(&scratch, "f32", 31);
         for fused in [false, true] {
             check(&model, fused, 12, true, 0.05);
         }
@@ -161,20 +178,24 @@ fn exact_weights_give_equal_tokens_wherever_they_are_computed() {
 fn quantized_weights_are_deterministic_and_their_difference_is_known() {
     in_time_of(600, || {
         let scratch = Scratch::new("vulkan-quantized");
-        check(&generated(&scratch, "q8_0"), false, 12, false, 0.5);
-        check(&generated(&scratch, "q4_0"), true, 6, false, 0.5);
+        check(&generated(&scratch, "q8_0", 1), false, 12, false, 0.5);
+        check(&generated(&scratch, "q4_0", 1), true, 6, false, 0.5);
     });
+}
+
+/// A trained model with weights of 32 bits: what the published file of 4 bits says, to the bit.
+fn trained(scratch: &Scratch) -> PathBuf {
+    let published = Models::cached().unwrap().language;
+    let path = scratch.path("smollm2-f32.gguf");
+    convert(&published, &path, WeightType::F32, 2).unwrap();
+    path
 }
 
 #[test]
 fn a_trained_model_says_the_same_on_both() {
     in_time_of(900, || {
         let scratch = Scratch::new("vulkan-trained");
-        let quantized = hw::devices::cache_folder().unwrap();
-        let quantized = quantized.join("SmolLM2-135M-Instruct.Q4_1.gguf");
-        let exact = scratch.path("smollm2-f32.gguf");
-        convert(&quantized, &exact, WeightType::F32, 2).unwrap();
-        let both = Both::load(&exact, true);
+        let both = Both::load(&trained(&scratch), true);
         let serial = both.answer(PLACED[0], 4);
         for placed in &PLACED[2..] {
             let answer = both.answer(*placed, 4);
@@ -184,65 +205,109 @@ fn a_trained_model_says_the_same_on_both() {
     });
 }
 
-/// The pipeline of the live tests, with one of its processors on Vulkan.
+/// Fewer still, for a model that takes a second for a token: 3 queries about a frame.
+const FEWEST: (&str, usize) = (
+    r#"
+[[streams]]
+name = "door"
+frames = { clock = { periodic = { rate_hz = 2 } }, count = 1 }
+[streams.queries]
+arrivals = { poisson = { rate_hz = 3 } }
+start_s = 2
+count = 3
+prompt_tokens = 3
+output_tokens = 2
+"#,
+    3,
+);
+
+/// Those with a language model: the CPU's and the GPU's.
+const LANES: [LaneId; 2] = [LaneId(0), LaneId(1)];
+
+/// The pipeline of the live tests, with one of its processors on Vulkan. `fused`: attention; `None`: as it is where
+/// a processor is a device.
+fn rig_of_both(
+    scratch: &Scratch,
+    language: PathBuf,
+    (streams, queries): (&str, usize),
+    transfer: &str,
+    fused: Option<bool>,
+) -> (Live, Outcome) {
+    let tower = Preset::named("vit-tiny").unwrap();
+    let vision = scratch.path("vit-tiny.onnx");
+    tower
+        .write(tower.storage(None).unwrap(), 1, &vision)
+        .unwrap();
+    let settings = format!("policy.round_robin = {{}}\nmodes.state_transfer = \"{transfer}\"");
+    let world = world_of_threads(&settings, streams);
+    let models = Models {
+        language,
+        vision: Some(vision),
+        onnx_runtime: runtime(),
+    };
+    let options = LiveOptions {
+        context_tokens: 256,
+        chunk: 8,
+        flash_attention: fused,
+        devices: [("gpu".to_owned(), device())].into(),
+        ..LiveOptions::default()
+    };
+    let rig = Options {
+        task_deadline: Duration::from_secs_f64(300.0),
+        ..Options::default()
+    };
+    let live = Live::new(&world, models, options).unwrap();
+    let (records, outcome) = run_checked(&world, live.engines(), &rig);
+    assert_eq!(outcome.failures, []);
+    assert_eq!(outcome.answers.len(), queries);
+    let mut stages = world.stages.iter();
+    let kind = stages.find(|stage| stage.name == transfer).unwrap().kind;
+    let to = started(&world, &records, kind);
+    let answers = outcome.answers.iter().map(|answer| answer.completion);
+    let by: Vec<_> = answers.map(|done| (done.lane, done.version)).collect();
+    eprintln!("{transfer}, fused {fused:?}: to {to:?}; lanes and versions of answers {by:?}");
+    assert!(!to.is_empty(), "state goes from one to the other");
+    for lane in LANES {
+        assert!(by.iter().any(|(other, _)| *other == lane), "both answer");
+    }
+    (live, outcome)
+}
+
+/// Answers that are others where all is computed on one lane, and a line about them.
+fn differ_from_alone(live: &Live, outcome: &Outcome) -> Vec<Mismatch> {
+    let alone = LANES.into_iter().flat_map(|lane| {
+        let differ = live.reference_on(lane).check(outcome).unwrap();
+        let told = Mismatch::tell(&differ, outcome.answers.len());
+        let told = told.as_deref().unwrap_or("equal");
+        eprintln!("all on lane {}: {told}", lane.0);
+        differ
+    });
+    alone.collect()
+}
+
+#[test]
+fn a_rig_of_both_answers_as_either_alone_with_exact_weights() {
+    in_time_of(900, || {
+        let scratch = Scratch::new("vulkan-rig-exact");
+        let model = trained(&scratch);
+        for fused in [None, Some(false)] {
+            let (live, outcome) = rig_of_both(&scratch, model.clone(), FEWEST, "import", fused);
+            assert_eq!(differ_from_alone(&live, &outcome), [], "fused: {fused:?}");
+        }
+    });
+}
+
 #[test]
 fn a_rig_of_both_answers_as_the_serial_reference_of_the_same_placement() {
     in_time_of(900, || {
         let scratch = Scratch::new("vulkan-rig");
-        let tower = Preset::named("vit-tiny").unwrap();
-        let vision = scratch.path("vit-tiny.onnx");
-        tower
-            .write(tower.storage(None).unwrap(), 1, &vision)
-            .unwrap();
-        // Fused attention is what there is unless told otherwise, since one of them is a device.
-        // How many answers differ from one backend's alone is told, not asserted: random weights have near ties.
-        for (transfer, store, fused) in [
-            ("import", "f32", None),
-            ("import", "f32", Some(false)),
-            ("reconstruct", "q8_0", None),
-            ("import", "q8_0", None),
-        ] {
-            let settings =
-                format!("policy.round_robin = {{}}\nmodes.state_transfer = \"{transfer}\"");
-            let settings = settings.as_str();
-            let world = world_of_threads(settings, STREAMS_FEW);
-            let models = Models {
-                language: generated(&scratch, store),
-                vision: Some(vision.clone()),
-                onnx_runtime: runtime(),
-            };
-            let options = LiveOptions {
-                context_tokens: 256,
-                chunk: 8,
-                flash_attention: fused,
-                devices: [("gpu".to_owned(), device())].into(),
-                ..LiveOptions::default()
-            };
-            let rig = Options {
-                task_deadline: Duration::from_secs_f64(300.0),
-                ..Options::default()
-            };
-            let live = Live::new(&world, models, options).unwrap();
-            let (_, outcome) = run_checked(&world, live.engines(), &rig);
-            assert_eq!(outcome.failures, [], "{settings}");
-            assert_eq!(outcome.answers.len(), 7, "{settings}");
-            let lanes = outcome.answers.iter().map(|answer| answer.completion.lane);
-            let lanes: std::collections::BTreeSet<_> = lanes.collect();
-            assert!(lanes.len() > 1, "both answer");
-            assert_eq!(
-                live.reference().check(&outcome).unwrap(),
-                [],
-                "{settings}, {store}"
-            );
-            for lane in [LaneId(0), LaneId(1)] {
-                let differ = live.reference_on(lane).check(&outcome).unwrap();
-                let told = Mismatch::tell(&differ, outcome.answers.len());
-                eprintln!(
-                    "{store}, all on lane {}: {}",
-                    lane.0,
-                    told.as_deref().unwrap_or("equal")
-                );
-            }
+        let model = generated(&scratch, "q8_0", 1);
+        for transfer in ["import", "reconstruct"] {
+            let streams = (STREAMS_FEW, 7);
+            let (live, outcome) = rig_of_both(&scratch, model.clone(), streams, transfer, None);
+            assert_eq!(live.reference().check(&outcome).unwrap(), [], "{transfer}");
+            // What either alone says may differ: weights are quantized, and being random have near ties.
+            _ = differ_from_alone(&live, &outcome);
         }
     });
 }

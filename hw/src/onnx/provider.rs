@@ -52,7 +52,7 @@ impl Provider {
         loaded: &mut Loaded,
     ) -> Result<SessionBuilder, OnnxError> {
         match self {
-            Self::Cpu => Ok(builder),
+            Self::Cpu => cpu(builder, loaded),
             Self::Qnn(qnn) => qnn.apply(builder, loaded),
             Self::CoreMl => core_ml(builder),
         }
@@ -165,6 +165,18 @@ impl Qnn {
             says: "not compiled in: build with `--features qnn`".into(),
         })
     }
+}
+
+/// Named, since of a session without a provider ONNX Runtime thinks that any device of the CPU will do: that of
+/// a plugin too, such as a simulator's.
+fn cpu(builder: SessionBuilder, loaded: &Loaded) -> Result<SessionBuilder, OnnxError> {
+    let devices = loaded.environment.devices();
+    let own = devices.filter(|device| device.ep().is_ok_and(|name| name == "CPUExecutionProvider"));
+    let with = builder.with_devices(own, None);
+    with.map_err(|error| OnnxError::Provider {
+        provider: "the CPU",
+        says: error.to_string(),
+    })
 }
 
 #[cfg(feature = "coreml")]

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use hw::engine::{CancelToken, Engine};
+use hw::generate::Preset;
 use hw::llama::{Context, Token};
 use hw::rig::{Options, Outcome, Rig};
 use sim::check::Check;
-use sim::dispatch::{Dispatcher, Effects};
+use sim::dispatch::{Dispatcher, Effect, Effects};
 use sim::drive::drive;
+use sim::spec::model::StageKind;
 use sim::time::Instant;
 use sim::trace::{Record, Recorder, replay};
-use sim::world::World;
+use sim::world::{LaneId, World};
 
 /// Few and short, since a real engine takes as long as it takes: 7 queries.
 pub(crate) const STREAMS_FEW: &str = r#"
@@ -51,6 +53,35 @@ pub(crate) fn run_checked(
     let difference = replay(&mut Dispatcher::new(world), &recorder.records);
     assert_eq!(difference, Ok(None), "a fresh scheduler does the same");
     (recorder.records, outcome)
+}
+
+/// How many effects of a run are such ones.
+pub(crate) fn count(records: &Records, wanted: impl Fn(&Effect) -> bool) -> usize {
+    let effects = records.iter().filter_map(|(_, record)| match record {
+        Record::Effect(effect) => Some(effect),
+        Record::Input(_) => None,
+    });
+    effects.filter(|effect| wanted(effect)).count()
+}
+
+/// On which lanes tasks of a kind were started, one after the other.
+pub(crate) fn started(world: &World, records: &Records, kind: StageKind) -> Vec<LaneId> {
+    let lanes = records.iter().filter_map(|(_, record)| match record {
+        Record::Effect(Effect::Start { lane, task }) => {
+            (world.stages[task.stage.0 as usize].kind == kind).then_some(*lane)
+        }
+        _ => None,
+    });
+    lanes.collect()
+}
+
+/// A language model of random weights, small enough for anything.
+pub(crate) fn generated(scratch: &Scratch, store: &str, seed: u64) -> PathBuf {
+    let mini = Preset::named("mini").unwrap();
+    let path = scratch.path(&format!("mini-{store}.gguf"));
+    mini.write(mini.storage(Some(store)).unwrap(), seed, &path)
+        .unwrap();
+    path
 }
 
 /// A folder of this test's own, which goes with it.
