@@ -50,11 +50,12 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
         }
         out => Plays::open(out.as_deref(), &head)?,
     };
+    let rounds = rounds(arguments, &plays, &worlds)?;
     let predictions = predictions(arguments, &inputs, &worlds)?;
     let (mut live_stages, mut simulated_stages) = (StageTimes::new(first), StageTimes::new(first));
     let (mut pairs, mut played): (Vec<Pair>, Vec<Played>) = (Vec::new(), Vec::new());
     let runs: Vec<u32> = (0..arguments.replications.get()).collect();
-    for repeat in 0..rounds(arguments, &plays, &worlds)? {
+    for repeat in 0..rounds {
         for &run in &runs {
             for world in &worlds {
                 let play = Play { run, repeat };
