@@ -128,16 +128,21 @@ fn a_scenario_is_calibrated_and_validated_in_one_run_that_goes_on_where_it_was()
     let more = fs::read_to_string(folder.join("out/samples.tsv")).unwrap();
     let new: Vec<&str> = more[samples.len()..].lines().collect();
     assert!(new.iter().all(|line| line.starts_with("clock")), "{new:?}");
-    // Runs are compared without engines, also those of another machine; what was interrupted is left out.
+    are_compared_without_engines(&folder, &lost);
+    predictions_stay(&folder);
+}
+
+/// Also those of another machine; what was interrupted is left out.
+fn are_compared_without_engines(folder: &Path, lost: &Path) {
     let at = folder.join("out/live/of.txt");
     let of = fs::read_to_string(&at).unwrap();
     fs::write(&at, of.replacen("linux", "elsewhere", 1)).unwrap();
-    fs::rename(&lost, folder.join("lost")).unwrap();
+    fs::rename(lost, folder.join("lost")).unwrap();
     let compare = VALIDATE.replace(
         "--effort smoke",
         "--profile out --kept --language none.gguf",
     );
-    let compared = run(&folder, &compare);
+    let compared = run(folder, &compare);
     let said = text(&compared.stderr);
     assert!(compared.status.success(), "{said}");
     assert!(
@@ -146,8 +151,8 @@ fn a_scenario_is_calibrated_and_validated_in_one_run_that_goes_on_where_it_was()
     );
     let json = fs::read_to_string(folder.join("out/live.json")).unwrap();
     assert!(json.contains("\"host\": \"elsewhere"), "{json}");
-    fs::rename(folder.join("lost"), &lost).unwrap();
-    let none = run(&folder, &compare.replace("naive", "round_robin"));
+    fs::rename(folder.join("lost"), lost).unwrap();
+    let none = run(folder, &compare.replace("naive", "round_robin"));
     assert_eq!(none.status.code(), Some(2));
     assert!(
         text(&none.stderr).contains("no whole round"),
@@ -155,14 +160,17 @@ fn a_scenario_is_calibrated_and_validated_in_one_run_that_goes_on_where_it_was()
         text(&none.stderr)
     );
     fs::write(&at, of).unwrap();
-    // What was predicted stays; without live runs, the same is predicted.
+}
+
+/// What was predicted stays; without live runs, the same is predicted.
+fn predictions_stay(folder: &Path) {
     let kept = folder.join("out/predicted.json");
     let predicted = fs::read_to_string(&kept).unwrap();
     let alone = VALIDATE.replace(
         "--out out --effort smoke",
         "--profile out --out before --predict-only",
     );
-    let alone = run(&folder, &alone);
+    let alone = run(folder, &alone);
     assert!(alone.status.success(), "{}", text(&alone.stderr));
     assert!(
         text(&alone.stdout).contains("p95 TTFT"),
@@ -177,7 +185,7 @@ fn a_scenario_is_calibrated_and_validated_in_one_run_that_goes_on_where_it_was()
     assert_eq!(value(&before), value(&predicted));
     assert!(!folder.join("before/live").exists(), "nothing was run");
     fs::write(&kept, predicted.replace("\"value\": 0.", "\"value\": 9.")).unwrap();
-    let changed = run(&folder, VALIDATE);
+    let changed = run(folder, VALIDATE);
     assert_eq!(changed.status.code(), Some(2));
     let said = text(&changed.stderr);
     assert!(
@@ -191,7 +199,7 @@ fn a_scenario_is_calibrated_and_validated_in_one_run_that_goes_on_where_it_was()
         SCENARIO.replace("count = 3", "count = 2"),
     )
     .unwrap();
-    let other = run(&folder, VALIDATE);
+    let other = run(folder, VALIDATE);
     assert_eq!(other.status.code(), Some(2), "{}", text(&other.stderr));
     assert!(
         text(&other.stderr).contains("runs of something else"),

@@ -202,7 +202,8 @@ fn same_text(folder: &Path, policy: &str, text: &str) -> Result<(), Failure> {
         let name = entry.map_err(fail)?.file_name();
         let name = name.to_string_lossy();
         let of_policy = name.strip_prefix(policy);
-        kept |= of_policy.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".json"));
+        let numbers = of_policy.and_then(|rest| rest.strip_suffix(".json"));
+        kept |= numbers.is_some_and(|numbers| numbers.starts_with('.'));
     }
     same_script(&path, text, kept).map_err(|stale| match stale {
         Stale::Io(error) => Failure::write(path.display(), &error),
