@@ -117,6 +117,15 @@ fn steps(
                     format!("must be at most {}, as in the step before", speed[engine]),
                 ));
             }
+            if part.value == 0.0 {
+                faults.push(
+                    key.fault(
+                        format!("engine `{name}` stands still"),
+                        "must be above 0: what it runs would never end",
+                    )
+                    .help("an engine that nearly stops: 0.01"),
+                );
+            }
             speed[engine] = part.value;
         }
         steps.push(HeatStep {

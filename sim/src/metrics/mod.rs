@@ -274,7 +274,7 @@ impl Sink for Metrics<'_> {
                 if ticket.is_some()
                     && let Some(arrived) = self.frame_arrivals[stream.0 as usize].pop_front()
                 {
-                    self.backlog.ends(now, self.world.warm_up);
+                    self.backlog.ends(now);
                     if arrived >= self.world.warm_up {
                         self.publication.add(now.saturating_since(arrived));
                     }
@@ -283,7 +283,7 @@ impl Sink for Metrics<'_> {
             Effect::Complete(done) => {
                 let open = self.open[done.stream.0 as usize];
                 if open {
-                    self.queries.ends(now, self.world.warm_up);
+                    self.queries.ends(now);
                 }
                 self.last_completion = now;
                 if done.arrived < self.world.warm_up {
@@ -325,14 +325,14 @@ impl Sink for Metrics<'_> {
                 if *query {
                     self.refused[*reason as usize] += u64::from(counts);
                     if self.open[stream.0 as usize] {
-                        self.queries.ends(now, self.world.warm_up);
+                        self.queries.ends(now);
                         if counts && *reason == Reason::QueueFull {
                             self.queries.turned_away();
                         }
                     }
                 } else {
                     self.refused_frames[*reason as usize] += 1;
-                    self.backlog.ends(now, self.world.warm_up);
+                    self.backlog.ends(now);
                     if counts && *reason == Reason::FramesPending {
                         self.backlog.turned_away();
                     }

@@ -15,13 +15,16 @@ const GROWING: f64 = 0.5;
 pub(super) const TURNED_AWAY: f64 = 0.05;
 
 /// Arrivals of one kind that have not ended, with time integrals of their number.
+///
+/// They count from the start of the run, where nothing waits: a queue that only doubles after a long warm-up would
+/// look half level.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queue {
     now: State,
     /// As the newest arrival came: what followed only drained it.
     at_arrival: State,
-    /// Busy time of the busiest lane up to the newest arrival.
-    busiest: u64,
+    /// Busy share of the busiest lane from the end of the warm-up to the newest arrival.
+    busiest: f64,
     /// Arrivals after the warm-up.
     arrived: u64,
     /// Of these, turned away because the queue was full.
@@ -30,7 +33,7 @@ pub(super) struct Queue {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Time of the newest change since the end of the warm-up, ns; 0 before.
+    /// Time of the newest change, ns.
     at: f64,
     /// ∫ N dt, ns.
     area: f64,
@@ -61,9 +64,9 @@ impl Trend {
 }
 
 impl Queue {
-    fn changes(&mut self, now: Instant, warm_up: Instant, by: i32) {
+    fn changes(&mut self, now: Instant, by: i32) {
         let state = &mut self.now;
-        let (from, to) = (state.at, now.saturating_since(warm_up).0 as f64);
+        let (from, to) = (state.at, now.0 as f64);
         let area = f64::from(state.count) * (to - from);
         state.area += area;
         state.moment += area * 0.5 * (from + to);
@@ -73,15 +76,16 @@ impl Queue {
 
     /// One more; `busiest`: the busiest lane's busy time after the warm-up so far.
     pub(super) fn arrives(&mut self, now: Instant, warm_up: Instant, busiest: u64) {
-        self.changes(now, warm_up, 1);
+        self.changes(now, 1);
         self.at_arrival = self.now;
-        self.busiest = busiest;
+        let span = now.saturating_since(warm_up).0;
+        self.busiest = busiest as f64 / span.max(1) as f64;
         self.arrived += u64::from(now >= warm_up);
     }
 
     /// One that arrived has ended, whichever way.
-    pub(super) fn ends(&mut self, now: Instant, warm_up: Instant) {
-        self.changes(now, warm_up, -1);
+    pub(super) fn ends(&mut self, now: Instant) {
+        self.changes(now, -1);
     }
 
     /// The one that ended had arrived after the warm-up, and was turned away.
@@ -100,7 +104,7 @@ impl Queue {
         if self.arrived < ARRIVALS_MIN || area <= 0.0 || span <= 0.0 {
             return None;
         }
-        let busiest = self.busiest as f64 / span;
+        let busiest = self.busiest;
         debug_assert!(busiest <= 1.0, "a lane was busy {busiest} of the time");
         // The queue's centre of mass in time: 1/2 for a level queue, 2/3 for a straight ramp.
         let index = (moment / area / span - 0.5) * 6.0;
@@ -139,7 +143,7 @@ mod tests {
             if arrives {
                 queue.arrives(Instant(at), WARM_UP, (share * at as f64) as u64);
             } else {
-                queue.ends(Instant(at), WARM_UP);
+                queue.ends(Instant(at));
             }
         }
         queue
@@ -154,6 +158,18 @@ mod tests {
         let ramp = play(0.5, |_| None).trend().expect("is judged");
         assert!((ramp.index - 1.0).abs() < 0.1, "{ramp:?}");
         assert!(ramp.grows);
+    }
+
+    #[test]
+    fn a_ramp_is_one_whatever_the_warm_up() {
+        let mut queue = Queue::default();
+        let warm_up = Instant(60_000_000_000);
+        for second in 1..=100 {
+            let at = Instant(second * 1_000_000_000);
+            queue.arrives(at, warm_up, at.saturating_since(warm_up).0);
+        }
+        let trend = queue.trend().expect("is judged");
+        assert!((trend.index - 1.0).abs() < 0.1 && trend.grows, "{trend:?}");
     }
 
     #[test]

@@ -203,7 +203,7 @@ pub struct Limits {
     /// Requests that may wait or run at once; a further one is refused. 65536 if absent.
     #[schemars(extend("minimum" = 1))]
     pub max_requests: Option<u32>,
-    /// Frames of one stream that may wait to be ingested; a further one is dropped. 65536 if absent.
+    /// Frames of one stream that may wait or be ingested at once; a further one is dropped. 65536 if absent.
     #[schemars(extend("minimum" = 1))]
     pub max_pending_frames: Option<u32>,
     /// Bytes of KV on all engines together, if less than the memory leaves.

@@ -26,7 +26,7 @@ pub enum Policy {
     Serial,
     /// Idle lanes take requests, each with its own context: no KV moves between engines.
     Naive,
-    /// The first idle lane in order of the profile; waits if none is idle.
+    /// The first idle lane, in order of their engines' names; waits if none is idle.
     IdleFirst,
     /// The lane whose engine holds most of the bound version.
     ReuseFirst,

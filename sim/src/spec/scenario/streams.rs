@@ -134,8 +134,8 @@ pub enum Arrivals {
     TimesS(Vec<f64>),
     /// A number of users, each of whom asks again some time after the last answer.
     ClosedLoop {
-        /// Users.
-        #[schemars(extend("minimum" = 1))]
+        /// Users; each has a state of their own.
+        #[schemars(extend("minimum" = 1, "maximum" = 1_000_000))]
         users: u32,
         /// Mean think time, s; at least 0.001 unless `count` is given, since a refused user asks again
         /// after it.
