@@ -4,7 +4,8 @@
 //! holds a thread per stream with its frames, queries, versions and answers. Arrows lead from the frame
 //! to its ingest, from the ingest that published a version to each prefill that reads it, and from the
 //! decode to the answer. Counters: requests, context and KV that engines keep, and by lane the memory
-//! traffic and the power of its stages, each stage's spread evenly over its time.
+//! traffic and the power of its stages, each stage's spread evenly over its time; by engine its idle power,
+//! drawn while none of its lanes runs; and the base power. All power counters together are the run's energy.
 
 pub(crate) mod book;
 
@@ -17,7 +18,7 @@ use sim::dispatch::{Completion, Effect, Input};
 use sim::drive::Sink;
 use sim::spec::model::StageKind;
 use sim::time::Instant;
-use sim::world::{EngineId, LaneId, StreamId, World};
+use sim::world::{ENGINES_MAX, EngineId, LaneId, StreamId, World};
 
 use crate::requests::preparation_name;
 
@@ -31,6 +32,10 @@ pub struct Timeline<'w, W: Write> {
     book: Book,
     first: bool,
     flows: u64,
+    /// Time of the last input.
+    last: Instant,
+    /// By engine, whether its counter shows its idle power; `None`: it has shown nothing yet.
+    idle: [Option<bool>; ENGINES_MAX],
     error: Option<io::Error>,
 }
 
@@ -52,12 +57,15 @@ impl<'w, W: Write> Timeline<'w, W> {
             book: Book::new(world),
             first: true,
             flows: 0,
+            last: Instant::ZERO,
+            idle: [None; ENGINES_MAX],
             error: None,
         };
         timeline
             .out
             .write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
         timeline.names();
+        timeline.base_power(Instant::ZERO, 1.0);
         match timeline.error.take() {
             Some(error) => Err(error),
             None => Ok(timeline),
@@ -66,6 +74,9 @@ impl<'w, W: Write> Timeline<'w, W> {
 
     /// Ends the file, and says whether everything was written.
     pub fn finish(mut self) -> io::Result<W> {
+        let end = self.last;
+        self.idle_power(end, |_| false);
+        self.base_power(end, 0.0);
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -218,6 +229,47 @@ impl<'w, W: Write> Timeline<'w, W> {
         }
     }
 
+    /// What is drawn whatever runs.
+    fn base_power(&mut self, at: Instant, share: f64) {
+        if let Some(power) = self.world.power {
+            let watts = share * power.base_w;
+            self.counter(at, STREAMS, "base power", &json!({ "W": watts }));
+        }
+    }
+
+    /// Idle power of the engines that are idle, where that changed.
+    fn idle_power(&mut self, at: Instant, idle: impl Fn(EngineId) -> bool) {
+        let world = self.world;
+        if world.power.is_none() {
+            return;
+        }
+        for (index, engine) in world.engines.iter().enumerate() {
+            let id = EngineId(index as u8);
+            let now = idle(id);
+            if let Some(power) = engine.power
+                && self.idle[index].replace(now) != Some(now)
+            {
+                let name = format!("idle power {}", engine.name);
+                let watts = if now { power.idle_w } else { 0.0 };
+                self.counter(at, engine_process(id), &name, &json!({ "W": watts }));
+            }
+        }
+    }
+
+    /// Shows what has been so since the last input, once time goes on.
+    fn advance(&mut self, now: Instant) {
+        if now > self.last {
+            let (world, at) = (self.world, self.last);
+            let running: Vec<EngineId> = self
+                .book
+                .lanes_running()
+                .map(|lane| world.engine_of(lane))
+                .collect();
+            self.idle_power(at, |engine| !running.contains(&engine));
+            self.last = now;
+        }
+    }
+
     /// An arrow from the ingest that published the version to the prefill that reads it.
     fn flow(&mut self, lane: LaneId, reader: &Slice) {
         let Some(published) = self.book.published(reader.task.stream, reader.task.version) else {
@@ -268,6 +320,7 @@ impl<'w, W: Write> Timeline<'w, W> {
 
 impl<W: Write> Sink for Timeline<'_, W> {
     fn input(&mut self, now: Instant, input: &Input) {
+        self.advance(now);
         match *input {
             Input::Frame {
                 ticket,

@@ -220,6 +220,12 @@ impl Book {
         Some(slice)
     }
 
+    /// Lanes that run.
+    pub(crate) fn lanes_running(&self) -> impl Iterator<Item = LaneId> {
+        let lanes = self.running.iter().enumerate();
+        lanes.filter_map(|(lane, slice)| slice.is_some().then_some(LaneId(lane as u8)))
+    }
+
     /// A lane failed, with what it ran.
     pub(crate) fn failed(&mut self, lane: LaneId) -> Option<Slice> {
         self.running[lane.0 as usize].take()

@@ -285,4 +285,41 @@ fn traffic_and_energy_of_the_counters_are_the_runs() {
         "{cpu} + {npu} of {moved}"
     );
     assert!(integral("power cpu", "W") > 0.0);
+    // All power counters: each holds until its next event.
+    let mut watts: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
+    for event in of(&events, "C") {
+        if let Some(height) = event["args"]["W"].as_f64() {
+            let name = event["name"].as_str().expect("a name").to_owned();
+            watts
+                .entry(name)
+                .or_default()
+                .push((nanos(event, "ts"), height));
+        }
+    }
+    let names: Vec<&str> = watts.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "base power",
+            "idle power cpu",
+            "idle power npu",
+            "power cpu",
+            "power npu"
+        ]
+    );
+    let joules: f64 = watts
+        .values_mut()
+        .map(|events| {
+            events.sort_by_key(|event| event.0);
+            let pairs = events.windows(2);
+            pairs
+                .map(|two| two[0].1 * (two[1].0 - two[0].0) as f64 / 1e9)
+                .sum::<f64>()
+        })
+        .sum();
+    let energy = summary.energy_j.expect("the toy has power");
+    assert!((joules / energy - 1.0).abs() < 1e-6, "{joules} of {energy}");
+    for (name, events) in &watts {
+        assert_eq!(events.last().map(|event| event.1), Some(0.0), "{name}");
+    }
 }
