@@ -38,6 +38,8 @@ pub struct Facts {
     pub warm_up_s: f64,
     /// Streams with their arrival processes in words.
     pub streams: Vec<(String, Vec<String>)>,
+    /// Most queries in the system, `limits.max_requests`.
+    pub max_requests: u32,
     /// Longest context of the model, tokens.
     pub longest_context: u32,
     /// Queries per second that the sources ask on average; absent where users wait for answers.
@@ -111,6 +113,7 @@ impl Facts {
                 .iter()
                 .map(|stream| (stream.name.clone(), describe(stream)))
                 .collect(),
+            max_requests: world.max_requests,
             longest_context: world.model.max_context_tokens,
             offered_rps: offered_rps(&world.streams, world.horizon),
             open_rps: open_rps(&world.streams, world.horizon),

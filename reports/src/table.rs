@@ -67,6 +67,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_limit_refuses_is_not_laid_on_the_chip() {
+        let limits = "[limits]\nmax_requests = 1\n[context]";
+        let (text, verdict) = text(&toy::scenario(2.0).replace("[context]", limits), 2);
+        assert_eq!(verdict, LoadVerdict::Saturated);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        assert!(
+            words.contains("what is missing, `limits.max_requests` = 1 refused"),
+            "{words}"
+        );
+        assert!(!words.contains("what it can serve"), "{words}");
+    }
+
+    #[test]
     fn beside_users_who_wait_saturation_has_a_distance() {
         let user = "[[streams]]\nname = \"user\"\nqueries = { arrivals = { closed_loop = { users = 1, think_s = 5.0 \
                     } }, prompt_tokens = 20, output_tokens = 8 }\n";

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use sim::dispatch::{Completion, Task};
+use sim::dispatch::{Completion, Reason, Task};
 use sim::time::{Duration, Instant};
 use sim::world::{LaneId, World};
 
 use super::wait;
 use super::watch::{Asked, End, Ran, Seen, Stretch};
 use crate::detail::Class;
-use crate::number::{ABSENT, percent, quantity, short};
+use crate::number::{ABSENT, bytes, percent, quantity, short};
 use crate::requests::preparation_name;
 use crate::table::layout::{append, table, wrap};
 
@@ -326,7 +326,12 @@ fn end(out: &mut String, world: &World, seen: &Seen, asked: &[Asked]) {
         None => say(out, "It never ended."),
         Some(End::Refused(reason, at)) => say(
             out,
-            &format!("It was refused at {}: {}.", clock(at), reason.name()),
+            &format!(
+                "It was refused at {}: {}, {}.",
+                clock(at),
+                reason.name(),
+                why(world, reason)
+            ),
         ),
         Some(End::Answered(done, at)) => {
             answered(out, seen, &done, at);
@@ -351,6 +356,39 @@ fn end(out: &mut String, world: &World, seen: &Seen, asked: &[Asked]) {
                 );
             }
         }
+    }
+}
+
+/// What refused it, with the limit where there is one.
+fn why(world: &World, reason: Reason) -> String {
+    match reason {
+        Reason::QueueFull => format!(
+            "`limits.max_requests` = {} queries were in the system",
+            world.max_requests
+        ),
+        Reason::FramesPending => format!(
+            "`limits.max_pending_frames` = {} frames of its stream waited",
+            world.max_pending_frames
+        ),
+        Reason::ContextTooLong => format!(
+            "context, prompt and longest answer exceed the model's `max_context_tokens` = {}",
+            world.model.max_context_tokens
+        ),
+        Reason::NeverFits => {
+            let budgets = world.engines.iter();
+            let budgets: Vec<String> = budgets
+                .map(|engine| format!("{} {}", engine.name, bytes(engine.kv_budget as f64)))
+                .collect();
+            format!(
+                "its KV exceeds what any engine that could serve it may hold (KV budgets: {})",
+                budgets.join(", ")
+            )
+        }
+        Reason::ContextLost => {
+            "no engine that could serve it can have its context any more".to_owned()
+        }
+        Reason::EngineFailed => "every lane that could serve it is out of service".to_owned(),
+        Reason::Unserved => "the run ended, and no policy had placed it".to_owned(),
     }
 }
 

@@ -253,6 +253,20 @@ fn a_wait_for_memory_is_named() {
 }
 
 #[test]
+fn the_limit_that_refused_is_named() {
+    let limits = "[limits]\nmax_requests = 1\n[context]";
+    let world = toy::world(&toy::scenario(2.0).replace("[context]", limits));
+    let stories: Vec<String> = (0..8).map(|at| told(&world, &at.to_string())).collect();
+    let limit = "queue_full, `limits.max_requests` = 1 queries were in the system.";
+    assert!(
+        stories
+            .iter()
+            .any(|story| story.replace('\n', " ").contains(limit)),
+        "{stories:?}"
+    );
+}
+
+#[test]
 fn evictions_are_told() {
     // Two contexts of 100 tokens fill the memory: an answer on one takes the other's place.
     let stream = |name: &str, frame: f64, query: f64| {

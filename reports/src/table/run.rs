@@ -92,11 +92,21 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
                 };
                 _ = write!(
                     text,
-                    "; asked {} /s, answered {} /s{whose}: {} times what it can serve",
+                    "; asked {} /s, answered {} /s{whose}",
                     short(offered),
-                    short(served),
-                    short(offered / served)
+                    short(served)
                 );
+                if causes.contains(&"queries_refused") {
+                    // What a full queue turns away, lanes with time left might have served.
+                    let limit = facts.max_requests;
+                    _ = write!(
+                        text,
+                        ": what is missing, `limits.max_requests` = {limit} refused"
+                    );
+                } else {
+                    let times = short(offered / served);
+                    _ = write!(text, ": {times} times what it can serve");
+                }
             }
             text
         }
@@ -380,10 +390,6 @@ fn from_runs(runs: &Replicated) -> Vec<String> {
             "stages ran outside the range in which they were measured, so their times are extrapolated: {}",
             stages.join(", ")
         ));
-    }
-    let answered = |s: &Summary| s.completed > 0;
-    if !runs.summaries.is_empty() && !runs.summaries.iter().any(answered) {
-        list.push("no query was answered after the warm-up: there are no latencies".into());
     }
     list
 }
