@@ -192,7 +192,7 @@ fn courses(entries: &[Entry<'_>]) -> Result<Markup, DrawError> {
     Ok(html! {
         section aria-labelledby="courses" {
             h2 #courses { "Over time" }
-            p.soft { "First replication, of the policies chosen above." }
+            p.soft { "First replication, of the policies chosen above. Lines are means of short stretches of time: within one, the value may have been higher." }
             @for (index, (label, plots)) in groups.iter().enumerate() {
                 div data-run=(index) {
                     h3 { (label) }

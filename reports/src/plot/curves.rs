@@ -6,10 +6,13 @@ use plotters::prelude::*;
 use super::draw::{self, LABEL, Stand, TITLE};
 use super::{Drawn, Plot};
 use crate::detail::{Bins, Run};
-use crate::number::{percent, short};
+use crate::number::{percent, quantity, short};
 
 const WIDTH: u32 = 620;
 const HEIGHT: u32 = 330;
+
+/// Stands where there are no points.
+const NOTHING: &str = "there is nothing to show";
 
 /// A line of a plot.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +36,8 @@ pub struct Curves {
     pub y: String,
     /// Whether a value holds until the next point, instead of changing evenly.
     pub steps: bool,
+    /// Whether the points are means over the time up to the next one, in which the value may have been higher.
+    pub means: bool,
     /// Whether points are marked.
     pub marks: bool,
     /// Where the x axis ends; absent: at the largest value. What lies beyond is not drawn.
@@ -109,6 +114,7 @@ pub fn distributions(runs: &[Run], completion: bool) -> Curves {
         x: format!("{what}, s{cut}"),
         y: "share of answers".into(),
         steps: true,
+        means: false,
         marks: false,
         end,
         curves: runs.iter().zip(&values).map(curve).collect(),
@@ -127,6 +133,7 @@ pub fn over_time<'r>(
         x: "time, s".into(),
         y: y.into(),
         steps: true,
+        means: true,
         marks: false,
         end: None,
         curves: runs
@@ -189,23 +196,29 @@ impl Plot for Curves {
             .filter_map(|curve| {
                 let last = curve.points.last()?;
                 let most = curve.points.iter().map(|point| point.1).fold(0.0, f64::max);
-                Some(
-                    if self.steps && most <= 1.0 && self.y.starts_with("share") {
-                        let half = curve.points.iter().find(|point| point.1 >= 0.5)?;
-                        format!("{}: half within {}", curve.name, short(half.0))
-                    } else {
-                        format!(
-                            "{}: at most {}, at last {}",
-                            curve.name,
-                            short(most),
-                            short(last.1)
-                        )
-                    },
-                )
+                let text = if self.steps && most <= 1.0 && self.y.starts_with("share") {
+                    let half = curve.points.iter().find(|point| point.1 >= 0.5)?;
+                    format!("half within {}", short(half.0))
+                } else {
+                    let (most, last) = (short(most), short(last.1));
+                    match curve.points.as_slice() {
+                        [first, second, ..] if self.means => format!(
+                            "means of {}, up to {most}, the last {last}",
+                            quantity(second.0 - first.0, "s")
+                        ),
+                        _ if self.means => format!("mean {most}"),
+                        _ => format!("at most {most}, at last {last}"),
+                    }
+                };
+                Some(if curve.name.is_empty() {
+                    text
+                } else {
+                    format!("{}: {text}", curve.name)
+                })
             })
             .collect();
         let text = if lines.is_empty() {
-            "there is nothing to show".to_owned()
+            NOTHING.to_owned()
         } else {
             lines.join("; ")
         };
@@ -217,6 +230,11 @@ impl Plot for Curves {
         let (plane, _) = root.split_vertically(HEIGHT);
         let title = draw::fit(&self.title, TITLE, WIDTH - 40);
         draw::text(&plane, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
+        if self.curves.iter().all(|curve| curve.points.is_empty()) {
+            // An axis without anything has no scale.
+            let middle = (WIDTH.cast_signed() / 2, HEIGHT.cast_signed() / 2);
+            return draw::text(&plane, NOTHING, middle, LABEL, BLACK, Stand::Middle);
+        }
         let mut chart = draw::plane(&plane, 40).build_cartesian_2d(0.0..end, 0.0..top)?;
         draw::axes(&mut chart, (&self.x, &self.y), (7, 6))?;
         for (index, curve) in self.curves.iter().enumerate() {

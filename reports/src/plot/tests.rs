@@ -238,7 +238,7 @@ fn every_plot_is_legible_and_says_what_it_shows() {
         assert!(says.contains(what), "{says}");
     };
     check(svg(&cdf), cdf.describe(), "policy 3: half within");
-    check(svg(&power), power.describe(), "at most");
+    check(svg(&power), power.describe(), "a: means of ");
     check(svg(&bars), bars.describe(), "policy 1 1.50 ± 6.35");
     check(svg(&scatter), scatter.describe(), "6 of 12 predictions");
     check(svg(&map), map.describe(), "cpu in 4");
@@ -365,6 +365,15 @@ fn a_policy_whose_queue_grows_does_not_press_the_others_onto_the_axis() {
         assert!(high - low > least && high < right, "{index}: {low} {high}");
     }
     assert_eq!(path_of_one_beyond(), vec![(0.0, 0.0), (1.0, 0.0)]);
+}
+
+#[test]
+fn a_plot_of_nothing_says_so_and_has_no_axis() {
+    let none = over_time("Power", "W", 1.0, [("", &crate::detail::Bins::default())]);
+    let text = svg(&none).expect("it can be drawn");
+    let said: Vec<String> = texts(&text).into_iter().map(|(text, _)| text).collect();
+    assert_eq!(said, ["Power", "there is nothing to show"]);
+    assert!(none.describe().ends_with(": there is nothing to show."));
 }
 
 /// The line of a curve that lies wholly beyond the end of the axis.
