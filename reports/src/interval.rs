@@ -52,6 +52,23 @@ impl Estimate {
         Some((2.0 * law.sf(t) * 1e12).round() / 1e12)
     }
 
+    /// Probability of a difference to `other` at least so large if there were none, for means of
+    /// independent runs (two-sided t test of Welch 1947, degrees of freedom by Satterthwaite); `None` where
+    /// either has no interval.
+    pub fn p_unpaired(&self, other: &Self) -> Option<f64> {
+        let variance = |of: &Self| Some((of.half_width? / quantile(of.n)?).powi(2));
+        let (own, others) = (variance(self)?, variance(other)?);
+        let both = own + others;
+        if both == 0.0 {
+            return Some(if self.mean == other.mean { 1.0 } else { 0.0 });
+        }
+        let share = |part: f64, n: usize| (part / both).powi(2) / (n - 1) as f64;
+        let freedom = 1.0 / (share(own, self.n) + share(others, other.n));
+        let law = StudentsT::new(0.0, 1.0, freedom).ok()?;
+        let t = (self.mean - other.mean).abs() / both.sqrt();
+        Some((2.0 * law.sf(t) * 1e12).round() / 1e12)
+    }
+
     /// Whether the interval lies wholly above or below zero; `None` without an interval.
     pub fn excludes_zero(&self) -> Option<bool> {
         self.half_width.map(|half| self.mean.abs() > half)
@@ -185,6 +202,22 @@ mod tests {
         let one = Estimate::of(&[7.0]).expect("there is a value");
         assert_eq!((one.half_width, one.excludes_zero()), (None, None));
         assert_eq!(Estimate::of(&[]), None);
+    }
+
+    #[test]
+    fn unpaired_means_are_told_apart_by_welch() {
+        let of = |values: &[f64]| Estimate::of(values).expect("there are values");
+        // R: t.test(1:5, seq(2, 12, 2)): t = -2.3764, df = 6.9723, p-value = 0.04928.
+        let (a, b) = (
+            of(&[1.0, 2.0, 3.0, 4.0, 5.0]),
+            of(&[2.0, 4.0, 6.0, 8.0, 10.0, 12.0]),
+        );
+        let p = a.p_unpaired(&b).expect("both have intervals");
+        assert!((p - 0.049_284).abs() < 1e-6, "{p}");
+        assert_eq!(b.p_unpaired(&a), Some(p));
+        assert_eq!(a.p_unpaired(&a), Some(1.0));
+        assert_eq!(a.p_unpaired(&of(&[7.0])), None);
+        assert_eq!(of(&[2.0, 2.0]).p_unpaired(&of(&[3.0, 3.0])), Some(0.0));
     }
 
     #[test]

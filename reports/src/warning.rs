@@ -9,7 +9,7 @@ use crate::interval::Replicated;
 /// Warnings that every format shows: those of the scenario, and those of its runs.
 pub(crate) fn of(facts: &Facts, runs: &Replicated) -> Vec<String> {
     let mut list = facts.warnings.clone();
-    list.extend(refusals(facts, runs));
+    list.extend(of_runs(facts, runs));
     list
 }
 
@@ -17,9 +17,17 @@ pub(crate) fn of(facts: &Facts, runs: &Replicated) -> Vec<String> {
 pub(crate) fn of_all(facts: &Facts, policies: &[(String, Replicated)]) -> Vec<String> {
     let mut list = facts.warnings.clone();
     for (name, runs) in policies {
-        list.extend(refusals(facts, runs).map(|text| format!("{name}: {text}")));
+        list.extend(of_runs(facts, runs).map(|text| format!("{name}: {text}")));
     }
     list
+}
+
+/// What the runs of one policy warn of.
+fn of_runs<'a>(facts: &'a Facts, runs: &'a Replicated) -> impl Iterator<Item = String> + 'a {
+    let answered = runs.summaries.iter().any(|s| s.completed > 0);
+    let none = (!answered && runs.count() > 0)
+        .then(|| "no query was answered after the warm-up: there are no latencies".to_owned());
+    refusals(facts, runs).chain(none)
 }
 
 /// What was refused for want of room, and what would make it.

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::read::{Entry, Folder, mixed, number};
 use super::sections::{COLUMNS, steady, text, texts};
+use super::unpaired;
 use crate::interval::Estimate;
 use crate::number::{self, ABSENT, percent, short};
 
@@ -27,7 +28,7 @@ pub(super) fn answers(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
 /// Sentences on all configurations; only those of the same scenario are ranked.
 fn sentences(folders: &[Folder], entries: &[Entry<'_>]) -> Vec<String> {
     if !mixed(entries) {
-        return ranked(&entries.iter().collect::<Vec<_>>());
+        return ranked(folders, &entries.iter().collect::<Vec<_>>());
     }
     let mut list = vec![
         "These results are of different scenarios (title, SoC, model or streams differ): a number of one says nothing \
@@ -47,21 +48,29 @@ fn sentences(folders: &[Folder], entries: &[Entry<'_>]) -> Vec<String> {
             folder.title(),
             text(&folder.document, "soc.name")
         );
-        list.push(format!("{head}. {}", ranked(&alike).join(" ")));
+        list.push(format!("{head}. {}", ranked(folders, &alike).join(" ")));
     }
     list
 }
 
 /// Sentences on configurations of one scenario.
-fn ranked(entries: &[&Entry<'_>]) -> Vec<String> {
-    if let [only] = entries {
-        return vec![latencies(only), load(only)];
+fn ranked(folders: &[Folder], entries: &[&Entry<'_>]) -> Vec<String> {
+    let (entries, mut list) = unpaired::distinct(folders, entries);
+    list.extend(unpaired::settings(folders, &entries));
+    if let [only] = entries.as_slice() {
+        list.extend([latencies(only), load(only)]);
+        return list;
     }
-    let mut list = Vec::new();
-    for (column, what) in [
-        (COLUMNS[3], "completes answers soonest"),
-        (COLUMNS[1], "gives first tokens soonest"),
+    let several = entries.windows(2).any(|two| two[0].folder != two[1].folder);
+    let before = list.len();
+    for (column, what, to_do) in [
+        (COLUMNS[3], "completes answers", "complete answers"),
+        (COLUMNS[1], "gives first tokens", "give first tokens"),
     ] {
+        if several {
+            list.extend(unpaired::leader(&entries, &column, (what, to_do)));
+            continue;
+        }
         let means = entries
             .iter()
             .filter_map(|entry| Some((entry, steady(entry, &column)?)));
@@ -83,12 +92,15 @@ fn ranked(entries: &[&Entry<'_>]) -> Vec<String> {
             format!(" (as do, to three digits, {})", same.join(", "))
         };
         list.push(format!(
-            "Of {} configurations, {} {what}{with}: after {} s on average{}.",
+            "Of {} configurations, {} {what} soonest{with}: after {} s on average{}.",
             entries.len(),
             best.label(),
             number::estimate(Some(estimate)),
             against(best, column.1),
         ));
+    }
+    if several && list.len() > before {
+        list.push(unpaired::RULE.to_owned());
     }
     let growing: Vec<String> = entries
         .iter()
@@ -129,6 +141,12 @@ fn against(entry: &Entry<'_>, path: &str) -> String {
 }
 
 fn latencies(entry: &Entry<'_>) -> String {
+    if number(entry.fields, "counts.completed").is_some_and(|count| count.mean == 0.0) {
+        return format!(
+            "With {}, no query was answered after the warm-up: there are no latencies.",
+            entry.policy
+        );
+    }
     let rate = number::estimate(entry.number("throughput_rps"));
     if !entry.steady() {
         return format!(
@@ -159,9 +177,24 @@ fn load(entry: &Entry<'_>) -> String {
             "The load is near saturation: the busiest lane is {busiest} busy, and latencies react strongly to load."
         ),
         "saturated" => {
-            format!(
-                "The load is above what can be served or held; the busiest lane is {busiest} busy."
-            )
+            let causes = texts(&entry.fields["load"], "overload");
+            let limits: Vec<&str> = [
+                ("queries_refused", "queries for `limits.max_requests`"),
+                ("frames_refused", "frames for `limits.max_pending_frames`"),
+            ]
+            .into_iter()
+            .filter(|(cause, _)| causes.contains(cause))
+            .map(|(_, what)| what)
+            .collect();
+            let why = if limits.is_empty() {
+                "The load is above what can be served or held".to_owned()
+            } else {
+                format!(
+                    "The load is above what the scenario's limits let in, which refuse {}",
+                    limits.join(" and ")
+                )
+            };
+            format!("{why}; the busiest lane is {busiest} busy.")
         }
         _ => format!(
             "This is a finite run, without a steady state to judge; the busiest lane is {busiest} busy."

@@ -12,6 +12,7 @@ mod read;
 mod sections;
 #[cfg(test)]
 mod tests;
+mod unpaired;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

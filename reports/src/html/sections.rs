@@ -116,7 +116,8 @@ pub(super) fn tables(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
             (latency_table(entries, first, "Rates and times"))
             (latency_table(entries, more, "More times, and energy"))
             @if entries.len() > 1 { p.soft { "Bold: best of its column, to the digits shown"
-                @if mixed(entries) { ", among those of the same scenario" } "." } }
+                @if mixed(entries) { ", among those of the same scenario" }
+                @if folders.len() > 1 { "; of runs of different folders, it may be so by chance (see the answer)" } "." } }
             @for folder in folders { (difference_table(folder, folders.len() > 1)) }
             (work_table(entries))
         }

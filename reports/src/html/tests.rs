@@ -235,7 +235,8 @@ fn only_results_of_the_same_scenario_are_ranked() {
         let mut folder = folder.clone();
         folder.name = name.into();
         folder.document["scenario"]["title"] = title.into();
-        folder.document["ttft_s"]["mean"]["value"] = ttft.into();
+        let mean = &mut folder.document["ttft_s"]["mean"];
+        (mean["value"], mean["ci95"]) = (ttft.into(), 0.01.into());
         folder
     };
     let (a, b, other) = (
@@ -254,6 +255,77 @@ fn only_results_of_the_same_scenario_are_ranked() {
     assert!(!mixed.contains("c: state_aware:w+p+s gives first tokens soonest"));
     assert!(!mixed.contains("Of 3 configurations"));
     assert!(mixed.contains("c: hall on Toy. With state_aware:w+p+s, the first token comes"));
+}
+
+/// To see it fail, let `leader` name the least mean whatever `open` holds.
+#[test]
+fn chance_ranks_no_unpaired_runs() {
+    let (folder, _) = results(0.2, 10);
+    let with = |name: &str, seed: u64, (mean, half): (f64, f64)| {
+        let mut folder = folder.clone();
+        folder.name = name.into();
+        folder.document["seed"] = seed.into();
+        folder.document["horizon_s"] = (100.0 * seed as f64).into();
+        for key in ["ttft_s", "completion_s"] {
+            let value = &mut folder.document[key]["mean"];
+            (value["value"], value["ci95"]) = (mean.into(), half.into());
+        }
+        folder
+    };
+    let (a, b) = (with("a", 1, (1.0, 0.2)), with("b", 7, (1.1, 0.2)));
+    let c = with("c", 8, (9.0, 0.2));
+    let text = page(&[a.clone(), b.clone(), c]).expect("it can be drawn");
+    let p = "state_aware:w+p+s";
+    assert!(text.contains(&format!(
+        "Of 3 configurations, none is shown to complete answers soonest: a: {p}, 1.00 ± 0.20 s has the least mean, but no \
+         difference shown (unpaired runs) to b: {p}, 1.10 ± 0.20 s."
+    )));
+    assert!(!text.contains("answers soonest: after") && !text.contains("tokens soonest: after"));
+    assert!(text.contains(
+        "These runs differ in seed 1 (a) and 7 (b) and 8 (c); horizon 100 s (a) and 700 s (b) and 800 s (c)."
+    ));
+    assert!(text.contains("Welch&#39;s t test") || text.contains("Welch's t test"));
+    // Without intervals nothing is shown, however far apart.
+    let mut single = with("s", 9, (50.0, 0.0));
+    single.document["completion_s"]["mean"]["ci95"] = Value::Null;
+    let text = page(&[a.clone(), single]).expect("it can be drawn");
+    assert!(text.contains("one replication has no interval"));
+    // The same run twice is one run.
+    let text = page(&[a.clone(), a.clone()]).expect("it can be drawn");
+    assert!(text.contains(&format!(
+        "a: {p} is given more than once: it is the same run."
+    )));
+    assert!(!text.contains("configurations,"));
+    let mut copy = a.clone();
+    copy.name = "copy".into();
+    let text = page(&[a, copy]).expect("it can be drawn");
+    assert!(text.contains(&format!("a: {p} and copy: {p} are the same run")));
+}
+
+#[test]
+fn a_run_without_answers_says_so() {
+    let text = toy::scenario(1e-9);
+    let world = toy::world(&text);
+    let mut simulation = Simulation::new(&world);
+    simulation.run(0).expect("no policy stops");
+    let runs = Replicated {
+        summaries: vec![simulation.summary()],
+    };
+    let document = json::summary(&Facts::of(&world, "toy.toml"), &runs);
+    let warnings = document["warnings"].to_string();
+    assert!(
+        warnings.contains("no query was answered after the warm-up"),
+        "{warnings}"
+    );
+    let detail = serde_json::to_string(&toy::detail(&text, 100).0).expect("it can be written");
+    let folder = Folder::read(
+        "out",
+        ("summary.json", &document.to_string()),
+        Some(("detail.json", &detail)),
+    );
+    let page = page(&[folder.expect("it can be read")]).expect("it can be drawn");
+    assert!(page.contains("With state_aware:w+p+s, no query was answered after the warm-up"));
+    assert!(!page.contains("first token comes after"));
 }
 
 #[test]
