@@ -16,6 +16,8 @@ use std::sync::OnceLock;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use crate::table::layout::visible;
+
 pub use bars::{Bar, Bars};
 pub use curves::{Curve, Curves, distributions, over_time};
 pub(crate) use draw::COLOURS;
@@ -66,7 +68,8 @@ pub fn svg(plot: &impl Plot) -> Result<String, DrawError> {
         plot.draw(&root).map_err(failed)?;
         root.present().map_err(failed)?;
     }
-    Ok(text)
+    // A name may hold what XML does not allow, or what turns the words after it.
+    Ok(visible(&text).into_owned())
 }
 
 /// A plot as a PNG file.

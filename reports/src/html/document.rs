@@ -6,6 +6,7 @@ use pulldown_cmark::{Event, Options, Parser};
 use super::head;
 use super::plots::figure;
 use crate::plot::{DrawError, Plot};
+use crate::table::layout::visible;
 
 /// Nothing is fetched or run, whatever the texts say.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -13,7 +14,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 /// The page of a text whose first heading is its title, with plots after it.
 pub fn document(title: &str, markdown: &str, plots: &[impl Plot]) -> Result<String, DrawError> {
     // What looks like HTML in a text that a user wrote is text.
-    let events = Parser::new_ext(markdown, Options::ENABLE_TABLES).map(|event| match event {
+    let (title, markdown) = (visible(title), visible(markdown));
+    let events = Parser::new_ext(&markdown, Options::ENABLE_TABLES).map(|event| match event {
         Event::Html(text) | Event::InlineHtml(text) => Event::Text(text),
         other => other,
     });
@@ -26,7 +28,7 @@ pub fn document(title: &str, markdown: &str, plots: &[impl Plot]) -> Result<Stri
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            (head(title, POLICY))
+            (head(&title, POLICY))
             body {
                 main.text {
                     (PreEscaped(body))

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::detail::{self, Detail, Run};
 use crate::interval::Estimate;
 use crate::json::SCHEMA_VERSION;
+use crate::table::layout::visible;
 
 /// The results of one folder.
 #[derive(Clone, Debug)]
@@ -43,19 +44,20 @@ pub enum ReadError {
 }
 
 impl Folder {
-    /// From the texts of `summary.json` or `compare.json`, and of `detail.json`, each with its path.
+    /// From the texts of `summary.json` or `compare.json`, and of `detail.json`, each with its path. Control
+    /// characters of their texts are written out, as on a terminal.
     pub fn read(
         name: &str,
         (file, document): (&str, &str),
         detail: Option<(&str, &str)>,
     ) -> Result<Self, ReadError> {
-        let document: Value = parse(file, document)?;
+        let document = parse(file, document)?;
         version(file, &document, SCHEMA_VERSION)?;
         if !["summary", "comparison"].contains(&document["kind"].as_str().unwrap_or_default()) {
             return Err(bad(file, "`kind` is neither `summary` nor `comparison`"));
         }
         let folder = Self {
-            name: name.to_owned(),
+            name: visible(name).into_owned(),
             document,
             detail: detail
                 .map(|(file, text)| read_detail(file, text))
@@ -108,8 +110,22 @@ fn bad(file: &str, cause: impl fmt::Display) -> ReadError {
     }
 }
 
-fn parse<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, ReadError> {
-    serde_json::from_str(text).map_err(|error| bad(file, error))
+fn parse(file: &str, text: &str) -> Result<Value, ReadError> {
+    let value = serde_json::from_str(text).map_err(|error| bad(file, error))?;
+    Ok(all_visible(value))
+}
+
+/// A value with the control characters of all its texts written out.
+fn all_visible(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(visible(&text).into_owned()),
+        Value::Array(list) => list.into_iter().map(all_visible).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (visible(&key).into_owned(), all_visible(value)))
+            .collect(),
+        other => other,
+    }
 }
 
 fn version(file: &str, document: &Value, expected: u32) -> Result<(), ReadError> {
@@ -125,7 +141,7 @@ fn version(file: &str, document: &Value, expected: u32) -> Result<(), ReadError>
 }
 
 fn read_detail(file: &str, text: &str) -> Result<Detail, ReadError> {
-    let value: Value = parse(file, text)?;
+    let value = parse(file, text)?;
     version(file, &value, detail::SCHEMA_VERSION)?;
     let detail: Detail = serde_json::from_value(value).map_err(|error| bad(file, error))?;
     detail.check().map_err(|cause| bad(file, cause))?;

@@ -91,6 +91,25 @@ fn texts_are_escaped_wherever_they_stand() {
 }
 
 #[test]
+fn no_name_turns_the_words_around_it() {
+    let (folder, _) = results(0.2, 1000);
+    let turn = |text: String| {
+        text.replace("two cameras", "two \u{202e}cameras")
+            .replace("front", "\u{2067}front")
+    };
+    let document = turn(folder.document.to_string());
+    let detail = turn(serde_json::to_string(&folder.detail).expect("it can be written"));
+    assert!(document.contains('\u{202e}') && detail.contains('\u{2067}'));
+    let folder = Folder::read("o\u{202e}ut", ("a", &document), Some(("b", &detail)));
+    let folder = folder.expect("it can be read");
+    let page = page(&[folder.clone(), folder]).expect("it can be drawn");
+    assert!(!page.contains(['\u{202e}', '\u{2067}']));
+    for text in ["<h1>two \\u{202e}cameras", "\\u{2067}front", "o\\u{202e}ut"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
 fn nothing_is_fetched() {
     let (folder, _) = results(0.2, 1000);
     let page = page(&[folder]).expect("it can be drawn");

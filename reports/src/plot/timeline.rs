@@ -157,13 +157,18 @@ impl<'d> Timeline<'d> {
             root.draw(&PathElement::new([(LEFT, line), (right, line)], style))?;
         }
         root.draw(&PathElement::new([(LEFT, bottom), (right, bottom)], BLACK))?;
+        let middle = i32::midpoint(LEFT, right);
+        if self.shown == 0 && self.run.end_ns == 0 {
+            // An axis without anything has no scale.
+            let at = (middle, bottom + 15);
+            return draw::text(root, "nothing ran", at, LABEL, BLACK, Stand::Middle);
+        }
         for at in draw::ticks(self.end_s, 10) {
             let x = self.x((at * 1e9) as u64);
             root.draw(&PathElement::new([(x, bottom), (x, bottom + 5)], BLACK))?;
             let label = draw::tick_label(at);
             draw::text(root, &label, (x, bottom + 15), LABEL, BLACK, Stand::Middle)?;
         }
-        let middle = i32::midpoint(LEFT, right);
         draw::text(
             root,
             "time, s",

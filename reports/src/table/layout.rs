@@ -25,8 +25,8 @@ pub(super) fn line(out: &mut String, label: &str, text: &str) {
     }
 }
 
-/// `text` with its control characters written out (`\u{1b}`), so that no name can steer a terminal; line ends
-/// stay.
+/// `text` with its control characters written out (`\u{1b}`), so that no name can steer a terminal or turn
+/// the words around it; line ends stay.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let steers = |c: char| c != '\n' && (c.is_control() || is_format(c));
     if !text.contains(steers) {
@@ -45,7 +45,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 
 /// Marks that turn the direction of what follows.
 fn is_format(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `text` with spaces up to `width` columns.
