@@ -137,9 +137,11 @@ fn it_works_in_a_browser() {
     page.open(&file);
     numbers_are_formatted_as_ours(&mut page);
     names_are_text(&mut page);
+    queries_are_labelled(&mut page);
     hovering_shows_a_stage(&mut page);
     keys_zoom_move_and_step(&mut page);
     streams_and_policies_filter(&mut page);
+    the_whole_run_is_of_what_is_shown(&mut page);
     requests_add_up(&mut page);
     for (width, dark) in [
         (1280, true),
@@ -181,6 +183,16 @@ fn timeline(page: &mut Page) -> [f64; 4] {
     std::array::from_fn(|i| of[i].as_f64().expect("it is a number"))
 }
 
+/// At first, most queries can be told by their version.
+fn queries_are_labelled(page: &mut Page) {
+    let of = page.eval("(({ queries, labelled }) => [Number(queries), Number(labelled)])(document.querySelector('.timeline').dataset)");
+    let (queries, labelled) = (of[0].as_u64().unwrap_or(0), of[1].as_u64().unwrap_or(0));
+    assert!(
+        queries > 3 && labelled <= queries && 3 * labelled >= 2 * queries,
+        "{labelled} of {queries}"
+    );
+}
+
 fn hovering_shows_a_stage(page: &mut Page) {
     let [left, top, width, height] = timeline(page);
     let mut seen = String::new();
@@ -219,13 +231,45 @@ fn view(page: &mut Page) -> (f64, f64) {
     )
 }
 
+/// What the first timeline says of itself: its ends in s, and its stages.
+fn said(page: &mut Page) -> (f64, f64, u64) {
+    let said = page.eval("document.querySelector('.timeline').ariaLabel");
+    let said = said.as_str().expect("it has a text").to_owned();
+    let after = |word: &str| {
+        let rest = said.split(word).nth(1).unwrap_or_default();
+        rest.split(' ').next().unwrap_or_default().to_owned()
+    };
+    let number = |text: String| text.parse().unwrap_or_else(|_| panic!("{said}"));
+    let stages = after(" s: ").parse().unwrap_or_else(|_| panic!("{said}"));
+    (number(after(" from ")), number(after(" to ")), stages)
+}
+
+/// The text of a timeline is of what it draws, after every move.
+fn it_says_what_it_shows(page: &mut Page) -> u64 {
+    let (from, to) = view(page);
+    let (said_from, said_to, stages) = said(page);
+    assert!((said_from - from / 1e9).abs() < 1e-3 && (said_to - to / 1e9).abs() < 1e-3);
+    let within = page.eval(
+        "(() => {
+           const { runs, details } = JSON.parse(document.getElementById('data').textContent);
+           const { from, to } = document.querySelector('.timeline').dataset;
+           const { slices } = details[runs[0].detail].runs[runs[0].run];
+           return slices.start.filter((at, i) => at < to && at + slices.length[i] >= from).length;
+         })()",
+    );
+    assert_eq!(within, stages);
+    stages
+}
+
 fn keys_zoom_move_and_step(page: &mut Page) {
     page.eval("document.querySelector('.timeline').focus()");
     page.key("Home");
     let whole = view(page);
+    let all = it_says_what_it_shows(page);
     page.key("+");
     page.key("+");
     let near = view(page);
+    assert!(it_says_what_it_shows(page) < all);
     assert!(
         ((whole.1 - whole.0) / (near.1 - near.0) - 2.56).abs() < 0.01,
         "{whole:?} {near:?}"
@@ -294,6 +338,30 @@ fn streams_and_policies_filter(page: &mut Page) {
         0
     );
     page.eval("document.querySelectorAll('#runs input')[0].click()");
+}
+
+fn the_whole_run_is_of_what_is_shown(page: &mut Page) {
+    let ends = page.eval(
+        "(() => {
+           const { runs, details } = JSON.parse(document.getElementById('data').textContent);
+           return runs.map(({ detail, run }) => details[detail].runs[run].end_ns);
+         })()",
+    );
+    let ends: Vec<f64> = ends
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_f64)
+        .collect();
+    assert!(ends.iter().any(|end| *end < ends[0]) || ends.iter().any(|end| *end > ends[0]));
+    for (index, end) in ends.iter().enumerate() {
+        page.eval(&format!(
+            "document.querySelectorAll('#runs input').forEach((box, i) => box.checked !== (i === {index}) && box.click())"
+        ));
+        page.eval("document.getElementById('whole').click()");
+        assert_eq!(view(page), (0.0, *end));
+    }
+    page.eval("document.querySelectorAll('#runs input').forEach((box, i) => box.checked !== (i === 0) && box.click())");
 }
 
 fn requests_add_up(page: &mut Page) {

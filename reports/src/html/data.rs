@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::read::{Entry, Folder};
 use crate::detail::Detail;
 use crate::number::quantity;
-use crate::plot::{COLOURS, Plot, Timeline};
+use crate::plot::COLOURS;
 
 /// Most stages of all runs together: about 3 MB.
 const SLICES_MAX: usize = 40_000;
@@ -46,7 +46,6 @@ pub(super) fn json(folders: &[Folder], entries: &[Entry<'_>]) -> String {
                 "name": entry.label(),
                 "detail": places[entry.folder],
                 "run": run,
-                "says": Timeline::new(detail, of, "").describe(),
             }))
         })
         .collect();

@@ -34,7 +34,10 @@ const start = () => {
   const data = JSON.parse(byId("data").textContent);
   const runs = data.runs.map((entry) => prepared(entry, data.details));
   if (!runs.length) return;
-  const end = Math.max(...runs.map((run) => run.data.end_ns), 1);
+  const shownRuns = new Set(runs.slice(0, 2));
+  /** Where the longest run that is shown ends; of all, where none is. */
+  const lastOf = () => Math.max(...(shownRuns.size ? [...shownRuns] : runs).map((run) => run.data.end_ns), 1);
+  let end = lastOf();
   const names = [...new Set(runs.flatMap((run) => run.detail.streams))];
   const shownNames = new Set(names);
   const colours = data.colours;
@@ -64,8 +67,9 @@ const start = () => {
   });
   for (const run of runs) run.view = viewOf(run);
 
-  const shownRuns = new Set(runs.slice(0, 2));
   const panels = () => {
+    end = lastOf();
+    view.set(view.from, view.to);
     const box = byId("timelines");
     box.replaceChildren();
     timelines = runs.filter((run) => shownRuns.has(run)).map((run) => {

@@ -24,7 +24,7 @@ class Timeline {
     this.selected = null;
     this.canvas = element("canvas");
     this.node = element("div", {
-      class: "timeline", tabIndex: 0, role: "group", "aria-roledescription": "timeline", "aria-label": run.says,
+      class: "timeline", tabIndex: 0, role: "group", "aria-roledescription": "timeline",
     }, this.canvas);
     this.listen();
   }
@@ -59,6 +59,10 @@ class Timeline {
     context.rect(this.left, 0, this.width - this.left, height);
     context.clip();
     let drawn = 0;
+    const { streams } = this.view;
+    const counts = { classes: CLASSES.map(() => 0), pale: 0 };
+    // By lane, the queries that are shown, with whether a stage of theirs carries the label.
+    const queries = this.rows.map(() => []);
     this.rows.forEach((row, lane) => {
       const y = this.top(lane) + MARKS;
       const first = lowerBound(row.length, (k) => slices.start[row[k]] + slices.length[row[k]], this.view.from);
@@ -66,24 +70,51 @@ class Timeline {
       for (let k = first; k < row.length && slices.start[row[k]] < this.view.to; k++) {
         const i = row[k];
         const from = this.x(slices.start[i]), to = this.x(slices.start[i] + slices.length[i]);
+        const shown = streams.has(slices.stream[i]);
+        if (shown) counts.classes[classOf(detail, slices, i)]++;
+        else counts.pale++;
         if (to - from < 1 && Math.floor(from) <= free) continue;
         free = Math.floor(from);
-        this.bar(context, i, from, Math.max(to, from + 1), y, hatches, ink);
+        const labelled = this.bar(context, i, from, Math.max(to, from + 1), y, hatches, ink, shown);
         drawn++;
+        if (!shown || slices.query[i] === null) continue;
+        const key = `${slices.stream[i]}/${slices.query[i]}`, last = queries[lane].at(-1);
+        if (last?.key === key) Object.assign(last, { to, inside: last.inside || labelled, version: slices.version[i] });
+        else queries[lane].push({ key, from, to, inside: labelled, version: slices.version[i] });
       }
       if (this.cut) this.shares(context, lane, y, soft);
     });
-    this.marks(context, ink);
+    const above = this.marks(context, ink, streams, queries);
     context.restore();
+    this.node.setAttribute("aria-label", this.says(counts));
     this.node.dataset.from = this.view.from;
     this.node.dataset.to = this.view.to;
     this.node.dataset.drawn = drawn;
+    this.node.dataset.queries = queries.flat().length;
+    this.node.dataset.labelled = queries.flat().filter((query) => query.inside).length + above;
   }
 
-  bar(context, i, from, to, y, hatches, ink) {
+  /** What is drawn, for those who cannot see it. */
+  says({ classes, pale }) {
+    const { detail, name } = this.run;
+    const { from, to } = this.view;
+    const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+    const [ingest, queries, transfers] = classes;
+    const parts = [
+      `Timeline of ${name} from ${clock(from)} to ${clock(to)}: ` +
+      `${counted(ingest + queries + transfers, "stage")} on ${counted(detail.lanes.length, "lane")}, ` +
+      `${ingest} of ingest, ${queries} of queries, ${transfers} of transfers`,
+    ];
+    if (pale) parts.push(`pale, ${pale} of streams that are not chosen`);
+    if (this.cut && to > this.kept) parts.push(`from ${clock(this.kept)} on, how busy each lane was`);
+    return `${parts.join("; ")}.`;
+  }
+
+  /** Draws a stage; says whether it carries a label. */
+  bar(context, i, from, to, y, hatches, ink, shown) {
     const { detail, data: { slices } } = this.run;
     const kind = classOf(detail, slices, i);
-    const shown = this.view.streams.has(slices.stream[i]);
+    let labelled = false;
     const alone = slices.alone[i] === null ? slices.length[i] : Math.min(slices.alone[i], slices.length[i]);
     context.fillStyle = this.view.colour(slices.stream[i]);
     context.globalAlpha = shown ? .35 : .08;
@@ -105,6 +136,7 @@ class Timeline {
         const middle = (Math.max(from, this.left) + Math.min(to, this.width)) / 2;
         context.strokeText(label, middle, y + BAR / 2);
         context.fillText(label, middle, y + BAR / 2);
+        labelled = true;
       }
     }
     context.globalAlpha = 1;
@@ -113,6 +145,7 @@ class Timeline {
       context.strokeStyle = ink;
       context.strokeRect(from, y - 1, to - from, BAR + 2);
     }
+    return labelled;
   }
 
   /** Busy shares where stages are not kept one by one. */
@@ -139,28 +172,55 @@ class Timeline {
     context.strokeRect(edge, y, Math.max(0, this.width - edge), BAR);
   }
 
-  marks(context, ink) {
+  /** Triangles of versions, and labels above queries that are too narrow for them; how many of these fit. */
+  marks(context, ink, streams, queries) {
     const versions = this.run.data.versions;
-    const free = this.rows.map(() => -Infinity);
-    context.textAlign = "right";
+    const lanes = queries.map((list) => list.filter(({ inside }) => !inside).map(({ from, to, version }) => (
+      { x: (Math.max(from, this.left) + Math.min(to, this.width)) / 2, version, stream: null })));
     for (let i = 0; i < versions.at.length; i++) {
       const lane = versions.lane[i], at = versions.at[i];
-      if (lane === null || at < this.view.from || at > this.view.to || !this.view.streams.has(versions.stream[i])) continue;
-      const [x, y] = [this.x(at), this.top(lane) + MARKS];
-      if (x < free[lane] + 3) continue;
-      context.fillStyle = this.view.colour(versions.stream[i]);
-      context.beginPath();
-      context.moveTo(x - 5, y - 9);
-      context.lineTo(x + 5, y - 9);
-      context.lineTo(x, y - 1);
-      context.fill();
-      const label = `v${versions.version[i]}`;
-      if (x - 8 - context.measureText(label).width > Math.max(free[lane], this.left)) {
-        context.fillStyle = ink;
-        context.fillText(label, x - 7, y - 7);
-      }
-      free[lane] = x + 5;
+      if (lane === null || at < this.view.from || at > this.view.to || !streams.has(versions.stream[i])) continue;
+      lanes[lane].push({ x: this.x(at), version: versions.version[i], stream: versions.stream[i] });
     }
+    let above = 0;
+    context.fillStyle = ink;
+    lanes.forEach((marks, lane) => {
+      marks.sort((a, b) => a.x - b.x);
+      // Where the next triangle of each mark begins.
+      let wall = this.width;
+      for (const mark of marks.toReversed()) {
+        mark.wall = wall;
+        if (mark.stream !== null) wall = mark.x - 5;
+      }
+      const y = this.top(lane) + MARKS;
+      let triangle = -Infinity, free = this.left;
+      for (const { x, version, stream, wall } of marks) {
+        const label = `v${version}`, wide = context.measureText(label).width;
+        if (stream === null) {
+          if (x - wide / 2 < free + 2 || x + wide / 2 > wall - 2) continue;
+          context.fillStyle = ink;
+          context.textAlign = "center";
+          context.fillText(label, x, y - 7);
+          free = x + wide / 2;
+          above++;
+          continue;
+        }
+        if (x < triangle + 3) continue;
+        context.fillStyle = this.view.colour(stream);
+        context.beginPath();
+        context.moveTo(x - 5, y - 9);
+        context.lineTo(x + 5, y - 9);
+        context.lineTo(x, y - 1);
+        context.fill();
+        if (x - 8 - wide > free) {
+          context.fillStyle = ink;
+          context.textAlign = "right";
+          context.fillText(label, x - 7, y - 7);
+        }
+        triangle = free = x + 5;
+      }
+    });
+    return above;
   }
 
   axis(context, ink, line) {
@@ -175,6 +235,12 @@ class Timeline {
       context.fillStyle = line;
       context.fillRect(this.left, y + BAR, this.width, 1);
     });
+    if (!this.run.data.end_ns) {
+      context.fillStyle = ink;
+      context.textAlign = "center";
+      context.fillText("nothing ran", (this.left + this.width) / 2, bottom + 14);
+      return;
+    }
     const span = (this.view.to - this.view.from) / 1e9;
     const rough = span / Math.max(2, Math.floor((this.width - this.left) / 90));
     const power = 10 ** Math.floor(Math.log10(rough));
