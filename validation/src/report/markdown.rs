@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 /// terminal or turn the direction of reading written out (`\u{202e}`). Emphasis is left alone.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut rest = text.char_indices();
     let mut before = ' ';
-    while let Some((at, c)) = rest.next() {
+    for (at, c) in text.char_indices() {
         match c {
             '<' => out += "&lt;",
             '&' if entity(&text[at + 1..]) => out += "&amp;",
