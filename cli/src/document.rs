@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use reports::html;
 use reports::plot::{Plot, Point, Scatter, svg};
+use validation::published::Role;
 use validation::report::{self, Figure, Section};
 
 use crate::failure::{Failure, say};
@@ -45,6 +46,7 @@ impl Document {
             write(&beside, &svg(plot).map_err(Failure::internal)?)?;
             say(&format!("wrote {}", beside.display()));
             let name = beside.file_name().unwrap_or_default().to_string_lossy();
+            let name = name.replace('<', "%3C").replace('>', "%3E");
             pictures.push(format!("![{}](<{name}>)", plot.describe()));
         }
         let mut text = self.text();
@@ -89,10 +91,12 @@ fn scatter(figure: &Figure) -> Scatter {
         measured: point.measured,
         predicted: point.predicted,
         interval: point.interval,
+        calibration: point.role == Role::Calibration,
     });
     Scatter {
         title: "Predicted against measured".to_owned(),
         what: figure.what.clone(),
+        unit: figure.unit.to_owned(),
         band: BAND,
         points: points.collect(),
     }

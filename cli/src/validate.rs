@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use sim::load::Inputs;
-use validation::corun::{self, Matrix, Score, Splits};
+use validation::corun::{self, CorunError, Matrix, Score, Splits};
 use validation::fit::{self, Fit, read_spec};
 use validation::folder::Stock;
 use validation::oracles;
@@ -140,9 +140,9 @@ struct Contention {
     #[arg(value_name = "FILE")]
     matrix: PathBuf,
 
-    /// The most that the memory can give, GB/s: no fit hands out more [default: the
-    /// largest demands together].
-    #[arg(long, value_name = "GBPS")]
+    /// The most that the memory can give, GB/s: no fit hands out more. Without it the
+    /// fitted bandwidth is free, up to the largest demands together.
+    #[arg(long, value_name = "GBPS", allow_negative_numbers = true)]
     peak_gbps: Option<f64>,
 
     /// Random quarters.
@@ -155,7 +155,7 @@ struct Contention {
 
     /// Largest mean error of the best water-filling model on points left out, in
     /// points of relative speed.
-    #[arg(long, value_name = "POINTS", value_parser = percent)]
+    #[arg(long, value_name = "POINTS", allow_negative_numbers = true, value_parser = percent)]
     max_error: Option<f64>,
 
     /// Form of the result on standard output.
@@ -185,7 +185,12 @@ struct Report {
     corun: Option<PathBuf>,
 
     /// The most that the memory of that matrix can give, GB/s.
-    #[arg(long, value_name = "GBPS", requires = "corun")]
+    #[arg(
+        long,
+        value_name = "GBPS",
+        requires = "corun",
+        allow_negative_numbers = true
+    )]
     peak_gbps: Option<f64>,
 
     /// Fit (as for `crossinfer fit`) to run for the section on what was fitted, instead of
@@ -263,10 +268,9 @@ fn published(arguments: &Published) -> Result<(), Failure> {
     }
     let beyond = comparison.beyond(most);
     for compared in &beyond {
-        let unit = if compared.in_points() { "points" } else { "%" };
         let off = compared.error().map_or_else(
             || "0 was measured".to_owned(),
-            |error| format!("{error:+.1} {unit}"),
+            |error| report::error_text(&compared.row, error),
         );
         let bounds = [most, compared.row.max_error].into_iter().flatten();
         let bound = bounds.fold(f64::INFINITY, f64::min);
@@ -324,7 +328,7 @@ fn contention(arguments: &Contention) -> Result<(), Failure> {
     let scores = scores(&arguments.matrix, splits)?;
     let document = Document {
         title: "Contention models",
-        sections: vec![report::corun(&scores)],
+        sections: vec![report::corun(&scores, splits.peak_gbps)],
         ..Document::default()
     };
     document.save(arguments.out.as_deref())?;
@@ -350,7 +354,18 @@ fn scores(path: &Path, splits: Splits) -> Result<Vec<Score>, Failure> {
         )
     };
     let matrix = Matrix::read(&read(path)?).map_err(|error| fault(&error))?;
-    corun::compare(&matrix, splits).map_err(|error| fault(&error))
+    if splits.peak_gbps.is_none() {
+        say(
+            "warning: without --peak-gbps the fitted bandwidth is free, also above what the memory can give, and the errors flatter",
+        );
+    }
+    corun::compare(&matrix, splits).map_err(|error| match error {
+        CorunError::Peak { .. } => Failure::usage(
+            format!("`--peak-gbps`: {error}"),
+            "give what the memory can give at most, as its datasheet says",
+        ),
+        _ => fault(&error),
+    })
 }
 
 fn closed_forms(replications: u32) -> Vec<oracles::Outcome> {
@@ -413,7 +428,7 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
             peak_gbps: arguments.peak_gbps,
             ..Splits::default()
         };
-        sections.push(report::corun(&scores(path, splits)?));
+        sections.push(report::corun(&scores(path, splits)?, splits.peak_gbps));
     }
     if !arguments.live.is_empty() {
         let documents: Result<Vec<_>, _> = arguments.live.iter().map(|path| live(path)).collect();

@@ -109,14 +109,51 @@ fn what_cannot_be_compared_is_refused() {
         achieved: vec![1.0; 4],
     };
     assert_eq!(compare(&small, few()), Err(CorunError::TooFew(4)));
-    let splits = Splits {
-        peak_gbps: Some(100.0),
-        ..few()
+    let matrix = made(130.0, 0.4, Shape::default());
+    for (peak, says) in [
+        (100.0, "100"),
+        (-5.0, "-5"),
+        (1e300, "1e300"),
+        (f64::INFINITY, "inf"),
+        (f64::NAN, "NaN"),
+    ] {
+        let splits = Splits {
+            peak_gbps: Some(peak),
+            ..few()
+        };
+        let error = compare(&matrix, splits).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "the memory's peak is {says} GB/s, must be above the largest demand, 110, and at most 1000000"
+            )
+        );
+    }
+}
+
+/// Rows that are slowed less than any memory with this peak slows them: a free bandwidth explains them better.
+#[test]
+fn a_bandwidth_without_a_peak_is_said_to_be_free() {
+    let matrix = made(160.0, 0.4, Shape::default());
+    let of_peak = |peak_gbps: Option<f64>| {
+        let splits = Splits { peak_gbps, ..few() };
+        let scores = compare(&matrix, splits).expect("it is compared");
+        let body = report::corun(&scores, peak_gbps).body;
+        (scores, body)
     };
-    let error = compare(&made(130.0, 0.4, Shape::default()), splits).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the memory's peak is 100 GB/s, must be above the largest demand, 110"
+    let (free, free_body) = of_peak(None);
+    let (bound, bound_body) = of_peak(Some(136.5));
+    let plain = |scores: &[Score]| fitted(of(scores, "water_filling"), "bandwidth_gbps");
+    assert!(plain(&free) > 150.0 && plain(&bound) <= 136.5);
+    assert!(of(&free, "water_filling").in_sample < of(&bound, "water_filling").in_sample);
+    assert!(free_body.contains("free, up to 200.0 GB/s"), "{free_body}");
+    assert!(
+        free_body.contains(" (free: no peak given), share"),
+        "{free_body}"
+    );
+    assert!(
+        bound_body.contains("peak, 136.5 GB/s") && !bound_body.contains("free"),
+        "{bound_body}"
     );
 }
 
@@ -139,5 +176,8 @@ fn xavier() {
     let least = scores.iter().map(|score| score.out_of_sample);
     let least = least.fold(f64::INFINITY, f64::min);
     assert!(best_filling(&scores) < least + 1.5, "{scores:#?}");
-    insta::assert_snapshot!("corun_xavier", report::corun(&scores).body);
+    insta::assert_snapshot!(
+        "corun_xavier",
+        report::corun(&scores, splits.peak_gbps).body
+    );
 }

@@ -52,13 +52,15 @@ mod tests {
     fn tables_and_plots_are_there_and_tags_of_a_text_are_text() {
         let scatter = Scatter {
             title: "Times".into(),
-            what: "time, s".into(),
+            what: "time".into(),
+            unit: "s".into(),
             band: 0.1,
             points: vec![Point {
                 group: "a".into(),
                 measured: 1.0,
                 predicted: 1.05,
                 interval: None,
+                calibration: false,
             }],
         };
         let text = "# T\n\n| a | b |\n| - | -:|\n| <script>x()</script> | 2 |\n\n<b>bold</b>\n";
@@ -70,7 +72,7 @@ mod tests {
         assert!(page.contains("&lt;b&gt;bold"), "{page}");
         assert!(!page.contains("<script"), "{page}");
         assert!(
-            page.contains("1 of 1 predictions of time, s are within 10 %"),
+            page.contains("1 of 1 predictions of time are within 10 %"),
             "{page}"
         );
         assert!(page.contains("<svg"), "{page}");

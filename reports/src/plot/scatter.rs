@@ -22,6 +22,8 @@ pub struct Point {
     pub predicted: f64,
     /// Interval of what was predicted.
     pub interval: Option<(f64, f64)>,
+    /// Whether numbers may be fitted to what was measured: drawn, and not counted as a prediction.
+    pub calibration: bool,
 }
 
 /// Predicted against measured on logarithmic axes. Points that are not above 0 are not drawn, and
@@ -30,8 +32,10 @@ pub struct Point {
 pub struct Scatter {
     /// Title.
     pub title: String,
-    /// What was measured, with its unit.
+    /// What was measured.
     pub what: String,
+    /// Its unit; empty for a bare number.
+    pub unit: String,
     /// Half-width of the band around equality: 0.1 for ± 10 %.
     pub band: f64,
     /// The points.
@@ -70,10 +74,23 @@ impl Scatter {
         }
     }
 
-    /// Points within the band.
+    /// Predictions that are drawn: points that are not of calibration.
+    fn predictions(&self) -> impl Iterator<Item = &Point> {
+        self.drawn().filter(|point| !point.calibration)
+    }
+
+    /// Predictions within the band.
     pub fn within(&self) -> usize {
         let off = |point: &Point| (point.predicted / point.measured - 1.0).abs();
-        self.drawn().filter(|point| off(point) <= self.band).count()
+        let near = self.predictions().filter(|point| off(point) <= self.band);
+        near.count()
+    }
+
+    fn axis_title(&self, side: &str) -> String {
+        match self.unit.as_str() {
+            "" => format!("{side} {}", self.what),
+            unit => format!("{side} {}, {unit}", self.what),
+        }
     }
 }
 
@@ -86,15 +103,22 @@ impl Plot for Scatter {
     }
 
     fn describe(&self) -> String {
-        let drawn = self.drawn().count();
-        let left = self.points.len() - drawn;
-        let mut text = format!(
-            "{}: {} of {drawn} predictions of {} are within {:.0} % of what was measured",
-            self.title,
-            self.within(),
-            self.what,
-            100.0 * self.band
-        );
+        let (drawn, predictions) = (self.drawn().count(), self.predictions().count());
+        let (fitted, left) = (drawn - predictions, self.points.len() - drawn);
+        let mut text = match predictions {
+            0 => format!("{}: no prediction of {}", self.title, self.what),
+            _ => format!(
+                "{}: {} of {predictions} predictions of {} are within {:.0} % of what was measured",
+                self.title,
+                self.within(),
+                self.what,
+                100.0 * self.band
+            ),
+        };
+        if fitted > 0 {
+            let rows = if fitted == 1 { "row" } else { "rows" };
+            _ = write!(text, "; {fitted} calibration {rows} not counted");
+        }
         if left > 0 {
             _ = write!(text, "; {left} are not above 0 and not drawn");
         }
@@ -108,7 +132,7 @@ impl Plot for Scatter {
         draw::text(&plane, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
         let axis = || (low..high).log_scale().with_key_points(ticks(low, high));
         let mut chart = draw::plane(&plane, 40).build_cartesian_2d(axis(), axis())?;
-        let titles = ["measured", "predicted"].map(|side| format!("{side} {}", self.what));
+        let titles = ["measured", "predicted"].map(|side| self.axis_title(side));
         draw::axes(&mut chart, (&titles[0], &titles[1]), (11, 11))?;
         let factors = [(1.0, 0.8), (1.0 + self.band, 0.3), (1.0 - self.band, 0.3)];
         for (factor, strength) in factors.into_iter().filter(|(factor, _)| *factor > 0.0) {
@@ -163,6 +187,36 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_was_not_fitted_is_counted() {
+        let point = |predicted: f64, calibration: bool| Point {
+            group: "a".into(),
+            measured: 1.0,
+            predicted,
+            interval: None,
+            calibration,
+        };
+        let mut scatter = Scatter {
+            title: "T".into(),
+            what: "share".into(),
+            unit: String::new(),
+            band: 0.1,
+            points: vec![point(1.0, true); 3],
+        };
+        let says = "T: no prediction of share; 3 calibration rows not counted.";
+        assert_eq!(scatter.describe(), says);
+        scatter
+            .points
+            .extend([point(1.05, false), point(2.0, false)]);
+        assert_eq!(
+            scatter.describe(),
+            "T: 1 of 2 predictions of share are within 10 % of what was measured; 3 calibration rows not counted."
+        );
+        assert_eq!(scatter.axis_title("measured"), "measured share");
+        scatter.unit = "s".into();
+        assert_eq!(scatter.axis_title("measured"), "measured share, s");
+    }
 
     #[test]
     fn a_logarithmic_axis_has_several_round_ticks() {

@@ -188,6 +188,7 @@ fn example() -> (Curves, Curves, Bars, Scatter, Map) {
         measured: f64::from(i + 1),
         predicted: f64::from(i + 1) * (1.0 + 0.019 * f64::from(i)),
         interval: Some((f64::from(i) + 0.8, f64::from(i) + 1.4)),
+        calibration: false,
     };
     (
         distributions(&runs, false),
@@ -205,7 +206,8 @@ fn example() -> (Curves, Curves, Bars, Scatter, Map) {
         },
         Scatter {
             title: "Table 7".into(),
-            what: "TTFT, s".into(),
+            what: "TTFT".into(),
+            unit: "s".into(),
             band: 0.1,
             points: (0..12).map(point).chain([Point::default()]).collect(),
         },

@@ -2,6 +2,8 @@
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 
+use crate::words::exact;
+
 /// Most by which a cell may exceed the demand of its row: what measuring scatters.
 const SCATTER: f64 = 1.05;
 
@@ -92,8 +94,10 @@ impl Matrix {
         for (cell, achieved) in numbers(row)?.into_iter().enumerate() {
             if achieved > own * SCATTER {
                 return fail(format!(
-                    "cell {} is {achieved}, more than the {own} that are asked for alone",
-                    cell + 2
+                    "cell {} is {}, more than the {} that are asked for alone",
+                    cell + 2,
+                    exact(achieved),
+                    exact(own)
                 ));
             }
             self.achieved.push(achieved);
@@ -140,7 +144,11 @@ fn rises(axis: &[f64], what: &str, least: usize, line: u64) -> Result<(), Matrix
     let message = if axis.len() < least {
         format!("{} {what}, must be {least} or more", axis.len())
     } else if let Some((before, after)) = (axis.iter().zip(&axis[1..])).find(|(a, b)| a >= b) {
-        format!("{what} must rise: {before} comes before {after}")
+        format!(
+            "{what} must rise: {} comes before {}",
+            exact(*before),
+            exact(*after)
+        )
     } else {
         return Ok(());
     };

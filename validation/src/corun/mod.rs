@@ -16,6 +16,8 @@ pub use matrix::{Matrix, MatrixError, Point};
 
 use family::Bench;
 
+use crate::words::exact;
+
 /// How points are left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Splits {
@@ -67,7 +69,15 @@ pub struct Fitted {
     pub name: String,
     /// Value.
     pub value: f64,
+    /// The least that it could be.
+    pub low: f64,
+    /// The most that it could be: of a bandwidth, the memory's peak if that is known, else the largest demands
+    /// together.
+    pub high: f64,
 }
+
+/// The largest peak that is taken for one, GB/s: a thousand times any memory's.
+const PEAK_MAX_GBPS: f64 = 1e6;
 
 /// Why a matrix cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,8 +85,10 @@ pub enum CorunError {
     /// Too few points for a quarter to say anything.
     #[error("{0} points, must be 16 or more: a quarter of them is fitted to")]
     TooFew(usize),
-    /// The stated peak is less than what was measured.
-    #[error("the memory's peak is {peak} GB/s, must be above the largest demand, {demand}")]
+    /// The stated peak is less than what was measured, or more than any memory gives.
+    #[error(
+        "the memory's peak is {peak} GB/s, must be above the largest demand, {demand}, and at most {PEAK_MAX_GBPS}"
+    )]
     Peak {
         /// As stated.
         peak: String,
@@ -97,11 +109,11 @@ pub fn compare(matrix: &Matrix, splits: Splits) -> Result<Vec<Score>, CorunError
     let largest = |axis: &[f64]| axis.last().copied().unwrap_or(0.0);
     let demand = largest(&matrix.own).max(largest(&matrix.external));
     if let Some(peak) = splits.peak_gbps
-        && (!peak.is_finite() || peak <= demand)
+        && !(peak > demand && peak <= PEAK_MAX_GBPS)
     {
         return Err(CorunError::Peak {
-            peak: peak.to_string(),
-            demand: demand.to_string(),
+            peak: exact(peak),
+            demand: exact(demand),
         });
     }
     let bench = Bench::new(matrix, splits.peak_gbps);
@@ -157,6 +169,8 @@ fn score(
             .map(|(free, &value)| Fitted {
                 name: free.name,
                 value,
+                low: free.low,
+                high: free.high,
             })
             .collect(),
     })

@@ -1,4 +1,5 @@
-//! What the rows say of the parameters near the minimum: the Jacobian's singular values.
+//! What the rows say of the parameters near the minimum: the Jacobian's singular values, and which rows move with
+//! which parameters.
 
 use nalgebra::DMatrix;
 use serde::Serialize;
@@ -16,13 +17,31 @@ pub struct Direction {
     pub weights: Vec<(String, f64)>,
 }
 
+/// Parameters that rows tie together, with all rows that any of them moves: no other group has a say in them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// Names of the parameters.
+    pub parameters: Vec<String>,
+    /// How many rows any of them moves.
+    pub rows: usize,
+}
+
+/// What the Jacobian says.
+#[derive(Debug, Default)]
+pub(super) struct Shape {
+    /// Combinations along which one can go through a large part of the search range.
+    pub(super) weak: Vec<Direction>,
+    /// The parameters in groups.
+    pub(super) groups: Vec<Group>,
+}
+
 /// Weights below this are left out.
 const WEIGHT_MIN: f64 = 0.3;
 
 /// Standard error of each parameter, as a part of its scale; `None` where the rows say nothing of it.
 pub(super) fn standard_errors(problem: &Problem<'_>, parts: &[f64]) -> Vec<Option<f64>> {
     let none = || vec![None; parts.len()];
-    let Some((values, vectors)) = singular(problem, parts) else {
+    let Some((values, vectors)) = whole(problem, parts).and_then(singular) else {
         return none();
     };
     let floor = values.iter().copied().fold(0.0, f64::max) * 1e-9;
@@ -42,9 +61,56 @@ pub(super) fn standard_errors(problem: &Problem<'_>, parts: &[f64]) -> Vec<Optio
         .collect()
 }
 
-/// Combinations along which one can go through a large part of the search range.
-pub(super) fn weak_directions(problem: &Problem<'_>, profiled: &Profiled) -> Vec<Direction> {
-    let Some((values, vectors)) = singular(problem, &profiled.best.parts) else {
+/// The surroundings of the minimum; nothing where a row cannot be predicted there.
+pub(super) fn shape(problem: &Problem<'_>, profiled: &Profiled) -> Shape {
+    let Some(jacobian) = whole(problem, &profiled.best.parts) else {
+        return Shape::default();
+    };
+    Shape {
+        groups: groups(problem, &jacobian),
+        weak: weak_directions(problem, profiled, jacobian),
+    }
+}
+
+/// Parameters that some row moves with are of one group. A number that a run does not use leaves it as it was, to
+/// the nanosecond.
+fn groups(problem: &Problem<'_>, jacobian: &DMatrix<f64>) -> Vec<Group> {
+    let count = jacobian.ncols();
+    let mut group_of: Vec<usize> = (0..count).collect();
+    let moved = |row: usize| (0..count).filter(move |&column| jacobian[(row, column)] != 0.0);
+    for row in 0..jacobian.nrows() {
+        let groups: Vec<usize> = moved(row).map(|column| group_of[column]).collect();
+        if let Some(&least) = groups.iter().min() {
+            for group in &mut group_of {
+                if groups.contains(group) {
+                    *group = least;
+                }
+            }
+        }
+    }
+    let of = |group: usize| {
+        let members = problem.spec.free.iter().zip(&group_of);
+        let members = members.filter(|(_, of)| **of == group);
+        let rows = (0..jacobian.nrows()).filter(|&row| {
+            moved(row)
+                .next()
+                .is_some_and(|column| group_of[column] == group)
+        });
+        Group {
+            parameters: members.map(|(free, _)| free.name.clone()).collect(),
+            rows: rows.count(),
+        }
+    };
+    let firsts = (0..count).filter(|&column| group_of[column] == column);
+    firsts.map(of).collect()
+}
+
+fn weak_directions(
+    problem: &Problem<'_>,
+    profiled: &Profiled,
+    jacobian: DMatrix<f64>,
+) -> Vec<Direction> {
+    let Some((values, vectors)) = singular(jacobian) else {
         return Vec::new();
     };
     let mut list = Vec::new();
@@ -73,12 +139,16 @@ pub(super) fn weak_directions(problem: &Problem<'_>, profiled: &Profiled) -> Vec
     list
 }
 
-/// Singular values and right singular vectors (a row each), one for every parameter.
-fn singular(problem: &Problem<'_>, parts: &[f64]) -> Option<(Vec<f64>, DMatrix<f64>)> {
+/// The Jacobian by every parameter.
+fn whole(problem: &Problem<'_>, parts: &[f64]) -> Option<DMatrix<f64>> {
     let free: Vec<usize> = (0..parts.len()).collect();
-    let jacobian = jacobian(problem, parts, &free)?;
+    jacobian(problem, parts, &free)
+}
+
+/// Singular values and right singular vectors (a row each), one for every parameter.
+fn singular(jacobian: DMatrix<f64>) -> Option<(Vec<f64>, DMatrix<f64>)> {
     // With fewer rows than parameters, rows of zeros complete the set of directions.
-    let rows = jacobian.nrows().max(parts.len());
+    let rows = jacobian.nrows().max(jacobian.ncols());
     let jacobian = jacobian.resize_vertically(rows, 0.0);
     let svd = jacobian.try_svd(false, true, 1e-12, 1000)?;
     let vectors = svd.v_t?;

@@ -13,7 +13,7 @@ mod solve;
 mod spec;
 mod write;
 
-pub use identify::Direction;
+pub use identify::{Direction, Group};
 pub use problem::fit;
 pub use result::{Fit, FittedRow, HeldOut, Identified, Parameter};
 pub use spec::{Filter, Free, Scale, Spec, Target, fit_schema, read_spec};

@@ -69,11 +69,11 @@ pub fn fit(stock: &dyn Stock, spec: &Spec, file: &Measurements) -> Result<Fit, F
         .help("the bounds may hold values at which the scenarios answer nothing or do not load");
         return Err(spec.faults(vec![fault]));
     };
-    let weak = identify::weak_directions(&problem, &profiled);
+    let shape = identify::shape(&problem, &profiled);
     let at_starts = solved
         .iter()
         .map(|best| best.as_ref().map(|best| best.chi2));
-    result::build(&problem, file, at_starts.collect(), &profiled, weak)
+    result::build(&problem, file, at_starts.collect(), &profiled, shape)
 }
 
 impl Place {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sim::diag::Faults;
 use sim::load::Numbers;
 
-use super::identify::Direction;
+use super::identify::{Direction, Group, Shape};
 use super::likelihood::{Ends, Profiled, misfit};
 use super::problem::{Observation, Place, Problem, plain};
 use super::write::{self, Overlay, Written};
@@ -47,6 +47,9 @@ pub struct Fit {
     pub assumed_error: f64,
     /// Combinations of parameters that the rows do not pin down.
     pub weak: Vec<Direction>,
+    /// The parameters in groups that no row ties to each other; empty where a row cannot be predicted beside the
+    /// minimum.
+    pub groups: Vec<Group>,
     /// Outcomes that the filters match; they took no part.
     pub held_out: Vec<Row>,
     /// Outcomes that read a fitted number, as the fit predicts them.
@@ -156,7 +159,7 @@ pub(super) fn build(
     file: &Measurements,
     starts: Vec<Option<f64>>,
     profiled: &Profiled,
-    weak: Vec<Direction>,
+    shape: Shape,
 ) -> Result<Fit, Faults> {
     let spec = problem.spec;
     let outcomes = problem.outcomes(file)?;
@@ -195,7 +198,8 @@ pub(super) fn build(
         starts,
         apart: profiled.apart,
         assumed_error: spec.relative_error,
-        weak,
+        weak: shape.weak,
+        groups: shape.groups,
         held_out: spec
             .chosen(file, Role::Outcome)
             .into_iter()
@@ -273,6 +277,12 @@ impl Fit {
         Ok(all)
     }
 
+    /// Groups of parameters with rows, but no more rows than parameters: their rows' residuals say nothing.
+    pub fn bare(&self) -> impl Iterator<Item = &Group> {
+        let groups = self.groups.iter();
+        groups.filter(|group| (1..=group.parameters.len()).contains(&group.rows))
+    }
+
     /// Rows whose weight is an assumption.
     pub fn assumed(&self) -> usize {
         let rows = self.rows.iter();
@@ -328,6 +338,7 @@ impl Fit {
             "source": self.source,
             "parameters": self.parameters,
             "weak_directions": self.weak,
+            "groups": self.groups,
             "rows": rows.collect::<Vec<_>>(),
             "chi2": self.chi2,
             "freedom": self.freedom,

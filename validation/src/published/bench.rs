@@ -62,7 +62,7 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// Reads a row's scenarios, and checks that their policies can play them. What the measurement file
+    /// Reads a row's scenarios, and checks that their policies can play them and that the row is of their SoC. What the measurement file
     /// names wrongly is a fault of that file.
     pub(crate) fn open(
         &self,
@@ -76,11 +76,15 @@ impl<'s> Bench<'s> {
                 0 => Some(&own.this),
                 _ => own.against.as_ref(),
             });
-            match (self.world(configuration, &Numbers::default()), place) {
+            let world = match (self.world(configuration, &Numbers::default()), place) {
                 (Err(faults), Some(place)) if faults.sources.is_empty() => {
                     return Err(at_place(faults, file, place));
                 }
-                (world, _) => _ = world?,
+                (world, _) => world?,
+            };
+            // What it is measured against may be another SoC.
+            if at == 0 && place.is_some() && world.soc_key != row.platform {
+                return Err(other_soc(file, row, &world.soc_key));
             }
         }
         Ok(())
@@ -239,6 +243,20 @@ pub(crate) fn mean(metric: &Metric, row: &Row, played: &[Rc<Played>]) -> Result<
         sum += metric.read(&outcomes)?;
     }
     Ok(sum / runs as f64)
+}
+
+/// A row of one SoC that a scenario of another plays.
+fn other_soc(file: &Measurements, row: &Row, soc: &str) -> Faults {
+    let platform = &row.platform;
+    let fault = Diagnostic::new(
+        &file.name,
+        row.at.platform.clone(),
+        format!("the row is of `{platform}`, the scenario that plays it of `{soc}`"),
+        "another SoC",
+    );
+    file.faults(fault.help(format!(
+        "write `platform = \"{soc}\"`, or name a scenario with `soc = \"{platform}\"`; boards of one SoC are told apart by `setting` or `source`"
+    )))
 }
 
 /// Faults of what the measurement file names, at the place where it does.

@@ -12,6 +12,7 @@ use super::experiments::{PUBLICATION, recognised};
 use super::metric::Metric;
 use super::rows::{Measurements, Own, OwnPlay, Places, Role, Row};
 use super::unit::Dimension;
+use crate::words::{exact, with_unit};
 
 /// Measurements: rows, and which scenarios play them.
 #[derive(Deserialize, JsonSchema)]
@@ -34,8 +35,9 @@ struct RawRow {
     /// Table, figure or series.
     #[schemars(with = "String")]
     id: Spanned<String>,
-    /// Key of the SoC; summaries are grouped by it.
-    platform: String,
+    /// Key of the SoC, that of the scenario that plays the row; summaries are grouped by it.
+    #[schemars(with = "String")]
+    platform: Spanned<String>,
     /// Model, for people.
     #[serde(default)]
     model: String,
@@ -293,7 +295,7 @@ impl Checker<'_> {
         {
             self.fault(
                 sd.span(),
-                format!("`sd` is {}", sd.get_ref()),
+                format!("`sd` is {}", exact(*sd.get_ref())),
                 "must be greater than 0",
                 "leave it out where the spread is not known",
             );
@@ -310,16 +312,15 @@ impl Checker<'_> {
             Dimension::Change => (value * factor < -1.0).then(|| at_least(-1.0 / factor)),
             _ if value < 0.0 => Some(at_least(0.0)),
             // A part of the whole; the last digit may be rounded up.
-            Dimension::Share => {
-                (value * factor > 1.0 + 1e-9).then(|| format!("must be at most {}", 1.0 / factor))
-            }
+            Dimension::Share => (value * factor > 1.0 + 1e-9)
+                .then(|| format!("must be at most {}", exact(1.0 / factor))),
             _ => None,
         };
         if let Some(wrong) = wrong {
             let (name, unit) = (row.metric.get_ref(), row.unit.get_ref());
             self.fault(
                 row.value.span(),
-                format!("`value` is {value} {unit}"),
+                format!("`value` is {}", with_unit(&exact(value), unit)),
                 wrong,
                 format!("no `{name}` can be measured so: check the value and its unit"),
             );
@@ -350,7 +351,7 @@ impl Checker<'_> {
             self.fault(
                 value_at,
                 message,
-                format!("an earlier row has {value} {unit}"),
+                format!("an earlier row has {}", with_unit(&exact(*value), unit)),
                 "give one row with their mean and `sd`, or tell them apart by `setting`",
             );
         }
@@ -358,7 +359,7 @@ impl Checker<'_> {
 }
 
 fn at_least(least: f64) -> String {
-    format!("must be at least {least}")
+    format!("must be at least {}", exact(least))
 }
 
 impl Row {
@@ -423,10 +424,11 @@ impl RawRow {
     fn lower(self, own: Option<Own>) -> Row {
         let at = Places {
             metric: self.metric.span(),
+            platform: self.platform.span(),
         };
         Row {
             id: self.id.into_inner(),
-            platform: self.platform,
+            platform: self.platform.into_inner(),
             model: self.model,
             setting: self.setting,
             config: self.config,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sim::diag::{Diagnostic, Faults};
 
 use super::metric::Metric;
-use crate::words::plain;
+use crate::words::{plain, with_unit};
 
 /// What a row may be used for.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, serde::Serialize)]
@@ -24,7 +24,7 @@ pub enum Role {
 pub struct Row {
     /// Table, figure or series.
     pub id: String,
-    /// Key of the SoC.
+    /// Key of the SoC, that of the scenario that plays the row.
     pub platform: String,
     /// Model, as published.
     pub model: String,
@@ -80,6 +80,7 @@ pub struct OwnPlay {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Places {
     pub(crate) metric: Range<usize>,
+    pub(crate) platform: Range<usize>,
 }
 
 /// A file of measurements.
@@ -126,11 +127,11 @@ impl Row {
         format!("{} {}", self.platform, self.id)
     }
 
-    /// Value with its standard deviation, if it has one, and unit.
+    /// Value with its standard deviation, if it has one, and unit; bare numbers have none.
     pub fn measured(&self) -> String {
         let sd = self.sd.map(|sd| format!(" ± {}", plain(sd)));
         let sd = sd.unwrap_or_default();
-        format!("{}{sd} {}", plain(self.value), self.unit)
+        with_unit(&format!("{}{sd}", plain(self.value)), &self.unit)
     }
 
     /// Whether errors are in points (hundredths), not in per cent of the value.

@@ -79,10 +79,18 @@ impl Dimension {
     }
 
     /// The simulator's own unit.
-    pub fn own_unit(self) -> &'static str {
+    fn own_unit(self) -> &'static str {
         let mut units = self.table().iter();
         let own = units.find(|(_, factor)| *factor == 1.0);
         own.map_or("", |(name, _)| name)
+    }
+
+    /// The simulator's own unit as it is written after a number: nothing for bare numbers.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Share | Self::Count | Self::Ratio | Self::Change => "",
+            _ => self.own_unit(),
+        }
     }
 
     /// How much of the simulator's own unit `unit` is; `None` if it measures something else.

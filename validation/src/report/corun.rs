@@ -2,9 +2,13 @@
 
 use super::{Section, Table, significant};
 use crate::corun::Score;
+use crate::words::plain;
 
-/// How every model fares, and what was fitted.
-pub fn corun(scores: &[Score]) -> Section {
+/// The number that a peak bounds.
+const BANDWIDTH: &str = "bandwidth_gbps";
+
+/// How every model fares, and what was fitted; `peak`: the memory's, GB/s, if one was given.
+pub fn corun(scores: &[Score], peak: Option<f64>) -> Section {
     let mut table = Table::new(&[
         "model",
         ">parameters",
@@ -34,7 +38,11 @@ pub fn corun(scores: &[Score]) -> Section {
         let fitted: Vec<String> = score
             .fitted
             .iter()
-            .map(|fitted| format!("{} {}", fitted.name, significant(fitted.value)))
+            .map(|fitted| {
+                let free = peak.is_none() && fitted.name == BANDWIDTH;
+                let free = if free { " (free: no peak given)" } else { "" };
+                format!("{} {}{free}", fitted.name, significant(fitted.value))
+            })
             .collect();
         numbers.row([score.model.to_owned(), fitted.join(", ")]);
     }
@@ -44,7 +52,29 @@ pub fn corun(scores: &[Score]) -> Section {
                        and column. Bias: mean of predicted − measured, out of sample.";
     Section::new(
         "Contention",
-        &[explanation.to_owned(), table.markdown(), numbers.markdown()],
+        &[
+            explanation.to_owned(),
+            bound(scores, peak),
+            table.markdown(),
+            numbers.markdown(),
+        ],
+    )
+}
+
+/// What bounds the fitted bandwidth.
+fn bound(scores: &[Score], peak: Option<f64>) -> String {
+    if let Some(peak) = peak {
+        let peak = plain(peak);
+        return format!("No fitted bandwidth is above the memory's peak, {peak} GB/s.");
+    }
+    let mut fitted = scores.iter().flat_map(|score| &score.fitted);
+    let most = fitted.find(|fitted| fitted.name == BANDWIDTH);
+    let most = most.map_or_else(String::new, |fitted| {
+        format!(", up to {} GB/s", significant(fitted.high))
+    });
+    format!(
+        "NO PEAK OF THE MEMORY WAS GIVEN: the fitted bandwidth is free{most} (the largest demands together). Where it \
+         comes out above what the memory can give, the errors of water-filling below are better than a physical model's."
     )
 }
 

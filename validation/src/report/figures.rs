@@ -7,8 +7,10 @@ use crate::published::{Comparison, Role};
 pub struct Figure {
     /// Short name, fit for a file: `time`, `request-rate`.
     pub name: &'static str,
-    /// What was measured, with the unit that all points share.
+    /// What was measured.
     pub what: String,
+    /// The unit that all points share; empty for a bare number.
+    pub unit: &'static str,
     /// The points.
     pub points: Vec<Measured>,
 }
@@ -18,6 +20,8 @@ pub struct Figure {
 pub struct Measured {
     /// SoC and role.
     pub group: String,
+    /// Whether it was predicted, or of what profiles may be fitted to.
+    pub role: Role,
     /// Measured.
     pub measured: f64,
     /// Predicted.
@@ -40,12 +44,13 @@ pub fn figures(comparison: &Comparison) -> Vec<Figure> {
             let (Some(name), Some(factor)) = (dimension.name(), dimension.factor(&row.unit)) else {
                 continue;
             };
-            let role = match role {
+            let says = match role {
                 Role::Outcome => "predicted",
                 Role::Calibration => "calibration",
             };
             let point = Measured {
-                group: format!("{}, {role}", row.platform),
+                group: format!("{}, {says}", row.platform),
+                role,
                 measured: row.value * factor,
                 predicted: prediction.value * factor,
                 interval: prediction
@@ -56,7 +61,8 @@ pub fn figures(comparison: &Comparison) -> Vec<Figure> {
                 Some(figure) => figure.points.push(point),
                 None => figures.push(Figure {
                     name,
-                    what: format!("{}, {}", name.replace('-', " "), dimension.own_unit()),
+                    what: name.replace('-', " "),
+                    unit: dimension.symbol(),
                     points: vec![point],
                 }),
             }
@@ -112,6 +118,8 @@ mod tests {
             points,
             [("p, predicted", 2.0, 4.0), ("p, calibration", 0.002, 0.004)]
         );
-        assert_eq!(figures[0].what, "time, s");
+        assert_eq!((figures[0].what.as_str(), figures[0].unit), ("time", "s"));
+        let roles: Vec<_> = figures[0].points.iter().map(|point| point.role).collect();
+        assert_eq!(roles, [Role::Outcome, Role::Calibration]);
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use super::markdown::{code, escape};
 use super::published::error_text;
 use super::{Section, Table, significant};
 use crate::fit::{Fit, Identified};
 use crate::published::{Compared, Comparison};
-use crate::words::{count, plain};
+use crate::words::{count, plain, tenths};
 
 /// The sections: parameters, residuals, predictions.
 pub fn fit(fit: &Fit) -> Vec<Section> {
@@ -43,10 +44,7 @@ pub fn fitted(fits: &[Fit], without_rows: &[String], comparison: &Comparison) ->
             of(&[Identified::Both]),
             of(&[Identified::Below, Identified::Above]),
             of(&[Identified::No]),
-            match fit.freedom {
-                0 => "none left: as many numbers as rows".to_owned(),
-                _ => format!("{:.1} %", fit.worst()),
-            },
+            worst(fit),
             match moved.count() {
                 0 => "holds what is found".to_owned(),
                 moved => format!("HOLDS OTHER VALUES for {moved}"),
@@ -62,15 +60,45 @@ pub fn fitted(fits: &[Fit], without_rows: &[String], comparison: &Comparison) ->
     if !without_rows.is_empty() {
         parts.push(format!(
             "Not run, because the file has none of their rows: {}.",
-            without_rows.join(", ")
+            escape(&without_rows.join(", "))
         ));
     }
     parts.extend(by_hand(fits, comparison));
     for fit in fits {
-        parts.push(format!("### {}", fit.title));
+        parts.push(format!("### {}", escape(&fit.title)));
         parts.push(parameters(fit).body);
     }
     Section::new("What was fitted", &parts)
+}
+
+/// The worst residual, and for how many numbers residuals say nothing.
+fn worst(fit: &Fit) -> String {
+    let numbers = fit.bare().map(|group| group.parameters.len());
+    match (fit.freedom, numbers.sum::<usize>()) {
+        (0, _) => "none left: as many numbers as rows".to_owned(),
+        (_, 0) => format!("{} %", tenths(fit.worst())),
+        (_, bare) => format!(
+            "{} %, none left for {}",
+            tenths(fit.worst()),
+            count(bare, "number")
+        ),
+    }
+}
+
+/// Groups of numbers that have no more rows than they are.
+fn bare(fit: &Fit) -> String {
+    if fit.freedom == 0 {
+        return String::new();
+    }
+    let groups = fit.bare().map(|group| {
+        format!(
+            "{} rest on {} alone, which no other number moves: no more rows than numbers, so the residuals are small \
+             whatever is true, and nothing is left to judge this part of the fit by.",
+            escape(&group.parameters.join(", ")),
+            count(group.rows, "row"),
+        )
+    });
+    groups.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Origins that say *fitted* and are of no fit that was run.
@@ -88,20 +116,20 @@ fn by_hand(fits: &[Fit], comparison: &Comparison) -> Option<String> {
     let others: Vec<&str> = others.into_iter().collect();
     Some(format!(
         "Predictions also rest on numbers that were fitted elsewhere and not found anew here: {}.",
-        others.join("; ")
+        escape(&others.join("; "))
     ))
 }
 
 fn parameters(fit: &Fit) -> Section {
     let intro = format!(
         "{}. {}, fitted to {} of {} by weighted least squares \
-         (`{}`, {} predictions of all rows). The interval is that of the profile likelihood: how far the \
+         ({}, {} predictions of all rows). The interval is that of the profile likelihood: how far the \
          number can go while the others make up for it.{}",
-        fit.title,
+        escape(&fit.title),
         count(fit.parameters.len(), "number"),
         count(fit.rows.len(), "calibration row"),
         who(fit),
-        fit.spec,
+        code(&fit.spec),
         fit.evaluations,
         assumed(fit),
     );
@@ -129,9 +157,10 @@ fn parameters(fit: &Fit) -> Section {
         .iter()
         .filter(|chi2| **chi2 <= fit.chi2 + 0.1 * fit.misfit);
     let starts = format!(
-        "Of {} starts, {} came to this minimum{}{}.",
+        "Of {} starts, {} came to {}{}{}.",
         fit.starts.len(),
         near.count(),
+        minimum(fit),
         match fit.apart {
             0 => String::new(),
             apart => format!(
@@ -145,7 +174,31 @@ fn parameters(fit: &Fit) -> Section {
     );
     Section::new(
         "Parameters",
-        &[intro, table.markdown(), quality, starts, weak(fit)],
+        &[
+            intro,
+            table.markdown(),
+            quality,
+            bare(fit),
+            starts,
+            weak(fit),
+        ],
+    )
+}
+
+/// What starts come to: a point, or one of many that are as good.
+fn minimum(fit: &Fit) -> String {
+    if fit.weak.is_empty() {
+        return "this minimum".to_owned();
+    }
+    let few = fit.rows.len() < fit.parameters.len();
+    let few = few.then(|| {
+        let (rows, numbers) = (fit.rows.len(), fit.parameters.len());
+        format!(" ({} for {numbers} numbers)", count(rows, "row"))
+    });
+    format!(
+        "a sum of squares as low as this, which is no one point{}: along the combinations below it hardly rises, and the \
+         values above are one choice of many",
+        few.unwrap_or_default()
     )
 }
 
@@ -177,10 +230,10 @@ fn who(fit: &Fit) -> String {
         .filter_map(|fitted| fitted.row.source.as_deref());
     let by: BTreeSet<&str> = by.collect();
     if by.is_empty() {
-        return format!("`{}`", fit.measurements);
+        return code(&fit.measurements);
     }
     let by: Vec<&str> = by.into_iter().collect();
-    format!("{} (`{}`)", by.join("; "), fit.measurements)
+    format!("{} ({})", escape(&by.join("; ")), code(&fit.measurements))
 }
 
 /// That some rows' errors are taken, not measured.
@@ -200,7 +253,10 @@ fn weak(fit: &Fit) -> String {
     let weak = fit.weak.iter().map(|direction| {
         let weights = direction.weights.iter();
         let weights: Vec<String> = weights
-            .map(|(name, weight)| format!("{weight:+.2} {name}").replace('-', "−"))
+            .map(|(name, weight)| {
+                let weight = format!("{weight:+.2}").replace('-', "−");
+                format!("{weight} {}", escape(name))
+            })
             .collect();
         format!("- {}", weights.join(", "))
     });
@@ -265,7 +321,7 @@ fn residuals(fit: &Fit) -> Section {
     let held: Vec<String> = fit
         .held_out
         .iter()
-        .map(|row| format!("- {}", row.label()))
+        .map(|row| format!("- {}", escape(&row.label())))
         .collect();
     let held = if held.is_empty() {
         "The filters match no outcome.".to_owned()

@@ -1,6 +1,6 @@
 //! Live runs beside their predictions as a section.
 
-use super::{Section, Table};
+use super::{Section, Table, escape};
 use crate::live::{Document, Row};
 
 /// Validations on real engines, each with its machine.
@@ -21,7 +21,11 @@ pub fn live(documents: &[Document]) -> Section {
             ..
         } = document;
         parts.push(format!(
-            "**{scenario}**, {date}, {host}, {engines}: median error {:.1} %, worst {:.1} %, {}.",
+            "**{}**, {}, {}, {}: median error {:.1} %, worst {:.1} %, {}.",
+            escape(scenario),
+            escape(date),
+            escape(host),
+            escape(engines),
             100.0 * comparison.median,
             100.0 * comparison.worst,
             if comparison.holds {

@@ -8,6 +8,7 @@ mod corun;
 mod figures;
 mod fit;
 mod live;
+mod markdown;
 mod oracles;
 mod published;
 mod table;
@@ -16,8 +17,9 @@ pub use corun::corun;
 pub use figures::{Figure, Measured, figures};
 pub use fit::{fit, fitted};
 pub use live::live;
+pub use markdown::escape;
 pub use oracles::oracles;
-pub use published::{published, verdict};
+pub use published::{error_text, published, verdict};
 pub use table::{Table, significant};
 
 /// A part of the report.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::markdown::{code, escape};
 use super::{Section, Table, significant};
 use crate::published::{
     Bound, Compared, Comparison, Errors, Interval, Prediction, Role, Row, experiment,
 };
-use crate::words::plain;
+use crate::words::{plain, tenths};
 
 /// The sections: errors in short, who measured, outcomes, calibration rows, what is not covered, and what the
 /// predictions rest on.
@@ -44,7 +45,7 @@ fn summary(comparison: &Comparison) -> Section {
             }
         }
     }
-    let who = format!("Measured values are those of `{}`.", comparison.file);
+    let who = format!("Measured values are those of {}.", code(&comparison.file));
     let text = "Errors are predicted less measured, in per cent of the measured value; of shares and of \
                 changes, which are per cent themselves, in points. The table holds their sizes.";
     let parts = [who, text.to_owned(), table.markdown(), bounds(comparison)];
@@ -97,8 +98,8 @@ fn bounds(comparison: &Comparison) -> String {
                 .error()
                 .map(|error| error_text(&compared.row, error));
             let error = error.unwrap_or_else(|| "0 was measured".to_owned());
-            let label = compared.row.label();
-            let missing = compared.prediction().map(|p| p.missing.join("; "));
+            let label = escape(&compared.row.label());
+            let missing = compared.prediction().map(|p| escape(&p.missing.join("; ")));
             let missing = missing.filter(|missing| !missing.is_empty());
             let missing = missing.map(|missing| format!(". Missing: {missing}"));
             format!(
@@ -147,7 +148,7 @@ pub fn verdict(compared: &Compared) -> String {
 }
 
 fn summary_row(platform: Option<&str>, name: &str, unit: &str, errors: &Errors) -> [String; 7] {
-    let size = |x: f64| format!("{x:.1} {unit}");
+    let size = |x: f64| format!("{} {unit}", tenths(x));
     [
         platform.unwrap_or("all").to_owned(),
         name.to_owned(),
@@ -210,8 +211,9 @@ fn failed(comparison: &Comparison, role: Role) -> String {
     for compared in comparison.predicted(role) {
         for failed in compared.prediction().into_iter().flat_map(|p| &p.failed) {
             let draws = if failed.draws == 1 { "draw" } else { "draws" };
-            let says = format!("{} {draws}: {}", failed.draws, failed.why);
-            reasons.entry(says).or_default().push(compared.row.label());
+            let says = format!("{} {draws}: {}", failed.draws, escape(&failed.why));
+            let label = escape(&compared.row.label());
+            reasons.entry(says).or_default().push(label);
         }
     }
     if reasons.is_empty() {
@@ -273,10 +275,10 @@ fn rows_table(comparison: &Comparison, role: Role, notes: &Notes<'_>) -> Table {
 
 /// With one decimal and its sign; what rounds to 0 has none.
 fn signed(x: f64) -> String {
-    let text = format!("{x:+.1}").replace('-', "−");
-    match text.as_str() {
-        "+0.0" | "−0.0" => "0.0".to_owned(),
-        _ => text,
+    match tenths(x).as_str() {
+        "0.0" | "−0.0" => "0.0".to_owned(),
+        size if x > 0.0 => format!("+{size}"),
+        text => text.to_owned(),
     }
 }
 
@@ -298,7 +300,7 @@ fn interval_text(prediction: &Prediction) -> String {
 }
 
 /// An error with its unit.
-pub(super) fn error_text(row: &Row, error: f64) -> String {
+pub fn error_text(row: &Row, error: f64) -> String {
     let unit = if row.in_points() { "pt" } else { "%" };
     if error.is_finite() {
         format!("{} {unit}", signed(error))

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::markdown::escape;
+use crate::words::minus;
+
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
@@ -24,11 +27,11 @@ impl Table {
         }
     }
 
-    /// Adds a row; cells that are missing stay empty.
+    /// Adds a row; cells that are missing stay empty. What they hold is text but for emphasis and code.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells = cells
             .into_iter()
-            .map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+            .map(|cell| escape(&cell).replace('|', "\\|"));
         let mut row: Vec<String> = cells.take(self.heads.len()).collect();
         row.resize(self.heads.len(), String::new());
         self.rows.push(row);
@@ -92,7 +95,7 @@ pub fn significant(x: f64) -> String {
     } else {
         format!("{x:.3e}")
     };
-    text.replace('-', "−").replace("e−", "e-")
+    minus(&text)
 }
 
 #[cfg(test)]

@@ -155,6 +155,60 @@ fn what_the_rows_do_not_tell_is_said() {
 }
 
 #[test]
+fn a_part_of_a_fit_without_spare_rows_says_so() {
+    let of = |rows: &str| {
+        let board = Board::new(GUESS);
+        let fit = fit(&board, &spec(&four(), rows), &measure(&WANTED, 1.0)).unwrap();
+        let text = report::document(&fit.title, &report::fit(&fit));
+        (fit, text)
+    };
+    // All rows: either engine's two numbers have four.
+    let (fit, text) = of("");
+    let groups: Vec<_> = fit
+        .groups
+        .iter()
+        .map(|group| (&group.parameters, group.rows))
+        .collect();
+    let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+    let (cpu, gpu) = (
+        names(["prefill", "decode"]),
+        names(["gpu prefill", "gpu decode"]),
+    );
+    assert_eq!(groups, [(&cpu, 4), (&gpu, 4)]);
+    assert_eq!(fit.bare().count(), 0);
+    assert!(!text.contains("nothing is left to judge"), "{text}");
+    // Two rows of the GPU for its two numbers: they come out to the digit, and that says nothing.
+    let (fit, text) =
+        of("config = ['single:cpu']\n[[rows]]\nid = 'desk-short'\nconfig = ['single:gpu']");
+    assert_eq!(fit.freedom, 2);
+    let bare: Vec<_> = fit
+        .bare()
+        .map(|group| (&group.parameters, group.rows))
+        .collect();
+    assert_eq!(bare, [(&gpu, 2)]);
+    let says = "gpu prefill, gpu decode rest on 2 rows alone, which no other number moves";
+    assert!(text.contains(says), "{text}");
+}
+
+#[test]
+fn a_valley_is_not_called_a_minimum() {
+    let board = Board::new(GUESS);
+    let rows = "id = 'desk-short'\nconfig = ['single:cpu']\nmetric = ['throughput']";
+    let fit = fit(&board, &spec(&four()[..2], rows), &measure(&WANTED, 1.0)).unwrap();
+    let text = report::document(&fit.title, &report::fit(&fit));
+    assert!(!text.contains("this minimum"), "{text}");
+    assert!(
+        text.contains("no one point (1 row for 2 numbers)"),
+        "{text}"
+    );
+    // Where the rows pin the numbers down, there is a point.
+    let text = report::fit(&run(&four(), &measure(&WANTED, 1.0)))[0]
+        .body
+        .clone();
+    assert!(text.contains("came to this minimum"), "{text}");
+}
+
+#[test]
 fn an_outcome_never_takes_part() {
     let measured = measure(&WANTED, 1.0);
     let values = measured.rows.iter().map(|row| match row.role {

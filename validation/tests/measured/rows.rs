@@ -210,11 +210,37 @@ fn faults_of_the_file_have_a_place_and_say_what_would_be_right() {
             )),
             "m.toml:9:13: `measurement[0].max_error` is -1: must be at least 0",
         ),
+        (
+            row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}"))
+                .replace("'board'", "'m4max'"),
+            "m.toml:3:12: the row is of `m4max`, the scenario that plays it of `board`: another SoC (help: write `platform = \"board\"`, or name",
+        ),
+        (
+            row(&format!("metric = 'cpu_busy'\nunit = '1'\n{own}")).replace("1.0", "1e300"),
+            "m.toml:5:9: `value` is 1e300: must be at most 1 (",
+        ),
         ("what".to_owned(), "m.toml:1:"),
         (String::new(), "m.toml:1:1: the file holds no measurement"),
     ] {
         let found = faults(&text);
         assert!(found.contains(says), "{found}\nlacks {says}");
+    }
+}
+
+#[test]
+fn what_a_file_says_is_text_in_the_report() {
+    let hostile =
+        "<script>x()</script> <img src=x onerror=y()> \u{202e}\u{1b}[2J ![p](http://q)\n# r | s";
+    let toml = toml::Value::from(hostile).to_string();
+    let text = format!("source = {toml}\n")
+        + &row("metric = 'throughput'\nunit = 'req/s'\nmax_error = 1\nscenario = 'short.toml'\n")
+        + &row("metric = 'nothing'\nunit = 'req/s'\n");
+    let text = text.replace("'desk'", &toml).replace("'own'", &toml);
+    let comparison = comparison(&text);
+    let report = report::document("Desk", &report::published(&comparison));
+    assert!(report.contains("&lt;script>x()"), "{report}");
+    for raw in ["<", "\u{202e}", "\u{1b}", "](", "\n# r"] {
+        assert!(!report.contains(raw), "{raw:?} in {report}");
     }
 }
 
