@@ -116,10 +116,18 @@ fn a_row_that_nothing_plays_is_listed() {
     assert!(text.contains("furlongs"), "{text}");
 }
 
+/// Each text's fault says so.
+fn say(cases: &[(String, &str)]) {
+    for (text, says) in cases {
+        let found = faults(text);
+        assert!(found.contains(says), "{found}\nlacks {says}");
+    }
+}
+
 #[test]
 fn faults_of_the_file_have_a_place_and_say_what_would_be_right() {
     let own = "scenario = 'short.toml'\n";
-    for (text, says) in [
+    say(&[
         (
             row(&format!("metric = 'latency'\nunit = 's'\n{own}")),
             "m.toml:7:10: unknown metric `latency`: not a metric (help: there are throughput, ",
@@ -173,6 +181,13 @@ fn faults_of_the_file_have_a_place_and_say_what_would_be_right() {
             "[[measurement]]\nid = 3\n".to_owned(),
             "m.toml:2:6: `measurement[0].id` is a whole number: expected a string",
         ),
+    ]);
+}
+
+#[test]
+fn values_and_rows_that_cannot_be_have_a_place_too() {
+    let own = "scenario = 'short.toml'\n";
+    say(&[
         (
             row(&format!("metric = 'throughput'\nunit = 'req/s'\n{own}")).replace("1.0", "-3"),
             "m.toml:5:9: `value` is -3 req/s: must be at least 0 (help: no `throughput` can be measured so",
@@ -221,10 +236,7 @@ fn faults_of_the_file_have_a_place_and_say_what_would_be_right() {
         ),
         ("what".to_owned(), "m.toml:1:"),
         (String::new(), "m.toml:1:1: the file holds no measurement"),
-    ] {
-        let found = faults(&text);
-        assert!(found.contains(says), "{found}\nlacks {says}");
-    }
+    ]);
 }
 
 #[test]
