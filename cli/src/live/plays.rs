@@ -105,17 +105,12 @@ impl Plays {
         play: Play,
         stages: &mut StageTimes<'_>,
     ) -> Result<(Summary, Played), Failure> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
-        let policy = world.policy.to_string().replace(|c: char| !plain(c), "_");
-        let name = format!("{policy}.{}.{}", play.run, play.repeat);
-        let paths = self.folder.as_ref().map(|folder| {
-            ["trace.jsonl", "json"].map(|ending| folder.join(format!("{name}.{ending}")))
-        });
         if let (Some(folder), Some(script)) = (&self.folder, &world.script) {
-            same_text(folder, &policy, script.text())?;
+            same_text(folder, &file_name(world), script.text())?;
         }
+        let paths = self.paths(world, play);
         let kept = match &paths {
-            Some([trace, beside]) if trace.exists() && beside.exists() => {
+            Some([trace, beside]) if self.has(world, play) => {
                 Some(kept(world, play, trace, beside)?)
             }
             _ => None,
