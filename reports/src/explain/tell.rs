@@ -367,7 +367,7 @@ fn why(world: &World, reason: Reason) -> String {
             world.max_requests
         ),
         Reason::FramesPending => format!(
-            "`limits.max_pending_frames` = {} frames of its stream waited",
+            "`limits.max_pending_frames` = {} frames of its stream waited or were being ingested",
             world.max_pending_frames
         ),
         Reason::ContextTooLong => format!(
