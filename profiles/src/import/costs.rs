@@ -2,6 +2,7 @@
 
 mod engine;
 mod repeats;
+mod sections;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -204,7 +205,7 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
         }
         kept.push(row);
     }
-    join_sections(&mut kept, notes);
+    sections::join(&mut kept, notes);
     for row in kept {
         let order = groups.len();
         let (_, rows) = groups
@@ -228,44 +229,6 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
     }
     groups.retain(|group| !group.rows.is_empty());
     groups
-}
-
-/// Takes the section out of what was measured where it tells nothing apart: no test is in two sections of one thing.
-/// Sentences before the tables of a post are sections as well.
-fn join_sections(rows: &mut [Row], notes: &mut Notes) {
-    let without = |row: &Row| {
-        let mut identity = row.identity.clone();
-        identity.remove(SECTION);
-        identity
-    };
-    let mut things: BTreeMap<Identity, BTreeMap<String, BTreeSet<Option<String>>>> =
-        BTreeMap::new();
-    for row in rows.iter() {
-        let tests = things.entry(without(row)).or_default();
-        let sections = tests.entry(row.test.to_string()).or_default();
-        sections.insert(row.identity.get(SECTION).cloned());
-    }
-    let mut joined: BTreeSet<String> = BTreeSet::new();
-    for row in rows {
-        let thing = things.get(&without(row));
-        if thing.is_some_and(|tests| tests.values().all(|sections| sections.len() == 1))
-            && let Some(section) = row.identity.remove(SECTION)
-        {
-            joined.insert(section);
-        }
-    }
-    if joined.len() > 1 {
-        let list: Vec<String> = joined
-            .iter()
-            .take(8)
-            .map(|name| format!("`{name}`"))
-            .collect();
-        let text = format!(
-            "the sections {} are taken as of one thing: no test of one engine is in two of them (`--only section=…` chooses one)",
-            list.join(", ")
-        );
-        notes.add(NoteKind::Warning, "", None, text);
-    }
 }
 
 /// Groups of one file each: engines of one board, build and model together where each engine is there once.

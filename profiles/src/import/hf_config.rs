@@ -85,10 +85,28 @@ impl<'a> Config<'a> {
 
     /// The table of the language model: nested, or the whole file.
     pub(super) fn language(&self) -> &'a Value {
-        let nested = NESTED
-            .iter()
-            .find_map(|key| self.root.get(key).filter(|value| is_model(value)));
-        nested.unwrap_or(self.root)
+        self.nested().map_or(self.root, |(_, table)| table)
+    }
+
+    /// The nested table of the language model, if there is one.
+    fn nested(&self) -> Option<(&'static str, &'a Value)> {
+        NESTED.iter().find_map(|key| {
+            let table = self.root.get(key).filter(|value| is_model(value))?;
+            Some((*key, table))
+        })
+    }
+
+    /// Path of a key of the language model, and its line.
+    pub(super) fn place(&self, key: &str) -> (String, u64) {
+        let Some((table, _)) = self.nested() else {
+            return (key.to_owned(), self.line(key));
+        };
+        // The same key may be the vision tower's, before or behind this table.
+        let from = self.text.find(&format!("\"{table}\"")).unwrap_or(0);
+        let line = self.text[from..]
+            .find(&format!("\"{key}\""))
+            .map_or_else(|| self.line(key), |at| Lines::of(self.text).at(from + at));
+        (format!("{table}.{key}"), line)
     }
 }
 

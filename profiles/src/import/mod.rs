@@ -143,6 +143,9 @@ pub fn import(
     sink: &mut dyn Sink,
 ) -> io::Result<Notes> {
     let mut notes = Notes::default();
+    if !named(options, &mut notes) {
+        return Ok(notes);
+    }
     let outputs = match kind {
         Kind::Trace => {
             trace::import(sources, options, sink, &mut notes)?;
@@ -176,6 +179,32 @@ pub fn import(
     };
     write(outputs, sink, &mut notes)?;
     Ok(notes)
+}
+
+/// Whether the names that were given can be a profile's; says where its file's is another.
+fn named(options: &Options, notes: &mut Notes) -> bool {
+    let mut fine = true;
+    for (option, name) in [("--soc", &options.soc), ("--model", &options.model)] {
+        let Some(name) = name else {
+            continue;
+        };
+        let key = text::slug(name);
+        if !name.is_ascii() || !name.contains(|c: char| c.is_ascii_alphanumeric()) {
+            let text = format!(
+                "`{option} '{}'` is no key of a profile: write letters a to z, digits, `.` and `-`, as `rk3588`",
+                text::short(name)
+            );
+            notes.refuse("", None, text);
+            fine = false;
+        } else if key != *name {
+            let text = format!(
+                "`{option} '{}'`: in file names it is `{key}`",
+                text::short(name)
+            );
+            notes.add(NoteKind::Warning, "", None, text);
+        }
+    }
+    fine
 }
 
 fn write(outputs: Vec<Output>, sink: &mut dyn Sink, notes: &mut Notes) -> io::Result<()> {

@@ -252,6 +252,13 @@ impl<'a> Convert<'a> {
                 return Ok(false);
             }
         };
+        if let Some((name, column)) = parsed.misspelt.first() {
+            let text = format!(
+                "column `{column}` is missing; the nearest is `{name}`: rename it, or take it out to import without these lengths"
+            );
+            self.notes.refuse(self.file, Some(1), text);
+            return Ok(false);
+        }
         for warning in &parsed.warnings {
             let known = self.notes.list.iter().any(|note| note.text == *warning);
             if !known {

@@ -51,6 +51,8 @@ pub struct TraceFile {
     pub output_tokens: Option<Vec<u32>>,
     /// What the user should know: unknown columns, answers without tokens.
     pub warnings: Vec<String>,
+    /// Columns that are not used, each with the absent column of the layout that it is likely a slip of.
+    pub misspelt: Vec<(String, &'static str)>,
 }
 
 impl TraceFile {
@@ -106,6 +108,7 @@ struct Reader<'a> {
     /// Columns without a meaning, each warned of once.
     unknown: Vec<String>,
     warnings: Vec<String>,
+    misspelt: Vec<(String, &'static str)>,
     faults: Vec<Diagnostic>,
     faults_beyond: usize,
     /// Where the first uncounted fault is.
@@ -125,6 +128,7 @@ impl<'a> Reader<'a> {
             rows: 0,
             unknown: Vec::new(),
             warnings: Vec::new(),
+            misspelt: Vec::new(),
             faults: Vec::new(),
             faults_beyond: 0,
             beyond_at: 0..0,
@@ -174,6 +178,8 @@ impl<'a> Reader<'a> {
         }
         self.unknown.push(name.to_owned());
         self.warnings.push(layout.warning(name));
+        let guess = layout.guess(name).map(|column| (name.to_owned(), column));
+        self.misspelt.extend(guess);
         if self.unknown.len() == UNKNOWN_MAX {
             self.warnings
                 .push("further columns may be unused".to_owned());
@@ -270,12 +276,21 @@ impl<'a> Reader<'a> {
         let first = self.times.first().copied().unwrap_or(0);
         let zero = if layout.relative { first } else { 0 };
         let since = |time: &i128| Instant(u64::try_from(time - zero).unwrap_or(u64::MAX));
+        let (no_prompts, no_outputs) = (self.prompts.is_none(), self.outputs.is_none());
         Ok(TraceFile {
             layout: layout.name,
             times: self.times.iter().map(since).collect(),
             prompt_tokens: self.prompts,
             output_tokens: self.outputs,
             warnings: self.warnings,
+            misspelt: self
+                .misspelt
+                .into_iter()
+                .filter(|(_, column)| {
+                    (*column == layout.prompt && no_prompts)
+                        || (*column == layout.output && no_outputs)
+                })
+                .collect(),
         })
     }
 }

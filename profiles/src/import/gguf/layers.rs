@@ -18,6 +18,18 @@ const LAYERS_MAX: f64 = 4096.0;
 /// Bytes of a cached number: 16 bits.
 const CACHE_BYTES: f64 = 2.0;
 
+/// Keys that are one whole number, and the least that each may be: 0 where a model has none of it.
+const LENGTHS: [(&str, f64); 8] = [
+    ("attention.key_length", 1.0),
+    ("attention.value_length", 1.0),
+    ("attention.key_length_swa", 1.0),
+    ("attention.value_length_swa", 1.0),
+    ("attention.kv_lora_rank", 0.0),
+    ("attention.shared_kv_layers", 0.0),
+    ("attention.sliding_window", 0.0),
+    ("full_attention_interval", 0.0),
+];
+
 /// The layers of a model of this architecture.
 pub(super) fn of(header: &Header, architecture: &str) -> Result<Layers, String> {
     let key = |name: &str| format!("{architecture}.{name}");
@@ -36,10 +48,23 @@ pub(super) fn of(header: &Header, architecture: &str) -> Result<Layers, String> 
     let count = count as usize;
     let each = |name: &str| -> Result<Option<Vec<f64>>, String> {
         let Some(values) = header.numbers(&key(name)) else {
-            return Ok(None);
+            return if header.has(&key(name)) {
+                Err(format!(
+                    "`{}` is no number: it must be a whole number, or one a layer",
+                    key(name)
+                ))
+            } else {
+                Ok(None)
+            };
         };
-        if values.iter().any(|value| !(0.0..=1e9).contains(value)) {
-            return Err(format!("`{}` has a value out of all bounds", key(name)));
+        if let Some(value) = values
+            .iter()
+            .find(|value| !(0.0..=1e9).contains(*value) || value.fract() != 0.0)
+        {
+            return Err(format!(
+                "`{}` is {value}: it must be a whole number from 0 to 1e9",
+                key(name)
+            ));
         }
         match values.len() {
             1 => Ok(Some(vec![values[0]; count])),
@@ -56,6 +81,27 @@ pub(super) fn of(header: &Header, architecture: &str) -> Result<Layers, String> 
     let Some(kv_heads) = kv_heads else {
         return Err(format!("`{}` is missing", key("attention.head_count")));
     };
+    if let Some(heads) = &heads {
+        let mut both = heads.iter().zip(&kv_heads);
+        if let Some((heads, kv)) =
+            both.find(|(heads, kv)| **kv > 0.0 && (kv > heads || **heads % **kv != 0.0))
+        {
+            return Err(format!(
+                "`{}` is {kv} for {heads} heads: each KV head serves as many heads, so it divides them",
+                key("attention.head_count_kv")
+            ));
+        }
+    }
+    // As if it were absent, another model would be counted.
+    for (name, least) in LENGTHS {
+        let name = key(name);
+        let fine = header
+            .number(&name)
+            .is_some_and(|value| value >= least && value.fract() == 0.0);
+        if header.has(&name) && !fine {
+            return Err(format!("`{name}` must be a whole number from {least}"));
+        }
+    }
     let embedding = need("embedding_length")?;
     let own = |layer: usize| {
         let heads = heads.as_ref().map_or(0.0, |heads| heads[layer]);

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::super::Options;
 use super::super::model::{Known, Layers};
+use super::super::{Options, text};
 use super::precision::{self, Precision};
 use super::{Config, Fault, count};
 
@@ -29,6 +29,63 @@ struct Shape<'a> {
     head: f64,
 }
 
+/// Keys that are whole numbers from 1.
+const COUNTS: [&str; 12] = [
+    "num_key_value_heads",
+    "head_dim",
+    "sliding_window",
+    "max_position_embeddings",
+    "vocab_size",
+    "n_inner",
+    "full_attention_interval",
+    "sliding_window_pattern",
+    "_sliding_window_pattern",
+    "attention_chunk_size",
+    "linear_key_head_dim",
+    "linear_value_head_dim",
+];
+/// Keys that are whole numbers, 0 where a model has none of it.
+const NONE_OR_COUNTS: [&str; 14] = [
+    "num_kv_shared_layers",
+    "kv_lora_rank",
+    "qk_rope_head_dim",
+    "intermediate_size",
+    "moe_intermediate_size",
+    "shared_expert_intermediate_size",
+    "num_experts",
+    "num_local_experts",
+    "n_routed_experts",
+    "num_experts_per_tok",
+    "max_window_layers",
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_conv_kernel_dim",
+];
+
+/// Refuses a key that is there and cannot be read: as if it were absent, another model would be counted.
+fn readable(config: &Config<'_>) -> Result<(), Fault> {
+    let table = config.language();
+    let counts = COUNTS.iter().map(|key| (*key, 1));
+    let all = counts.chain(NONE_OR_COUNTS.iter().map(|key| (*key, 0)));
+    for (key, least) in all {
+        let Some(value) = table.get(key).filter(|value| !value.is_null()) else {
+            continue;
+        };
+        // Widths layer by layer: what they are counted for is then missing, and said to be.
+        let each_layer = key == "intermediate_size" && value.is_array();
+        let none = least == 0 && value.as_f64() == Some(0.0);
+        if count(table, key).is_none() && !none && !each_layer {
+            let (path, line) = config.place(key);
+            let shown = text::short(&value.to_string());
+            let text = format!(
+                "`{path}` is {shown}: write a whole number from {least}, or leave the key out"
+            );
+            return Err((line, text));
+        }
+    }
+    Ok(())
+}
+
 fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
     let table = config.language();
     let need = |names: &[&str]| {
@@ -43,6 +100,7 @@ fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
                 (config.line(names[0]), format!("`{}` {what}", names[0]))
             })
     };
+    readable(config)?;
     let layers = need(&["num_hidden_layers", "n_layer", "num_layers"])?;
     if layers > LAYERS_MAX {
         return Err((
@@ -53,9 +111,12 @@ fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
     let hidden = need(&["hidden_size", "n_embd", "d_model"])?;
     let heads = need(&["num_attention_heads", "n_head"])?;
     let kv_heads = count(table, "num_key_value_heads").unwrap_or(heads);
-    if kv_heads > heads {
-        let text = format!("{kv_heads} KV heads for {heads} heads");
-        return Err((config.line("num_key_value_heads"), text));
+    if heads % kv_heads != 0.0 {
+        let (path, line) = config.place("num_key_value_heads");
+        let text = format!(
+            "`{path}` is {kv_heads} for {heads} heads: each KV head serves as many heads, so it divides them"
+        );
+        return Err((line, text));
     }
     let head = count(table, "head_dim").unwrap_or(hidden / heads);
     Ok(Shape {

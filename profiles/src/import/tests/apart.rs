@@ -40,6 +40,44 @@ fn a_post_s_sentences_are_no_identities_until_they_tell_something_apart() {
 }
 
 #[test]
+fn sections_that_name_different_boards_or_clocks_are_different_things() {
+    const HEAD: &str = "| model | size | params | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+    let table = |title: &str, backend: &str, test: &str| {
+        format!(
+            "## {title}\n\n{HEAD}| toy 1B Q4_0 | 1.00 GiB | 1.00 B | {backend} | 4 | {test} | 25.00 ± 0.10 |\n\n"
+        )
+    };
+    for (first, second, apart) in [
+        ("Raspberry Pi 5", "Radxa Rock 5B (RK3588)", true),
+        ("Raspberry Pi 5", "Orange Pi 5", true),
+        ("CPU at 1.8 GHz", "CPU at 2400 MHz", true),
+        ("Raspberry Pi 5: prompts", "Raspberry Pi 5: answers", false),
+        ("At 2.4 GHz, prompts", "At 2400MHz, answers", false),
+        ("Prompts", "Answers", false),
+    ] {
+        for backend in ["CPU", "Vulkan"] {
+            let post = table(first, "CPU", "pp512") + &table(second, backend, "tg128");
+            let options = Options::default();
+            let done = run_bytes(
+                Kind::LlamaBench,
+                &options,
+                &[("post.md", post.as_bytes())],
+                false,
+            );
+            if apart {
+                assert!(done.files.is_empty(), "{first}, {second}: {}", done.said());
+                done.says(NoteKind::Refused, &format!("section={first}"));
+                done.says(NoteKind::Refused, &format!("section={second}"));
+                let done = plain(Kind::LlamaBench, "post.md", &post);
+                assert_eq!(done.files.len(), 2, "{first}, {second}: {}", done.said());
+            } else {
+                assert_eq!(done.files.len(), 1, "{first}, {second}: {}", done.said());
+            }
+        }
+    }
+}
+
+#[test]
 fn models_of_one_type_and_two_sizes_stay_apart() {
     let record = |ns: u64, size: u64, params: u64| {
         format!(
@@ -154,4 +192,27 @@ fn identities_never_mix() {
     let files: [(&str, &[u8]); 2] = [("a.md", TABLE.as_bytes()), ("b.md", other.as_bytes())];
     let done = run_bytes(Kind::LlamaBench, &Options::default(), &files, false);
     done.says(NoteKind::Refused, "build=abc123 (4000)");
+}
+
+#[test]
+fn a_name_that_is_no_key_is_refused_and_another_one_told() {
+    let post = TABLE;
+    let with = |soc: &str| Options {
+        soc: Some(soc.to_owned()),
+        ..Options::default()
+    };
+    for soc in ["", " ", "ü 名 前", "Pi ü", "../"] {
+        let done = run(Kind::LlamaBench, &with(soc), &[("post.md", post)]);
+        assert!(done.files.is_empty(), "{soc}");
+        done.says(NoteKind::Refused, "is no key of a profile");
+    }
+    let done = run(Kind::LlamaBench, &with("Toy Board"), &[("post.md", post)]);
+    assert!(
+        done.files[0].0.starts_with("toy-board/"),
+        "{}",
+        done.files[0].0
+    );
+    done.says(NoteKind::Warning, "in file names it is `toy-board`");
+    let done = run(Kind::LlamaBench, &with("toy-board"), &[("post.md", post)]);
+    assert!(!done.said().contains("file names it is"), "{}", done.said());
 }

@@ -231,6 +231,18 @@ fn missing_column() {
     );
     assert!(done.files.is_empty());
     done.says(NoteKind::Refused, "t.csv:1: the trace has no time column");
+    let done = plain(
+        Kind::Trace,
+        &[(
+            "t.csv",
+            "arrived_at,num_prefil_tokens,num_decode_tokens\n0,10,20\n",
+        )],
+    );
+    assert!(done.files.is_empty());
+    done.says(
+        NoteKind::Refused,
+        "t.csv:1: column `num_prefill_tokens` is missing; the nearest is `num_prefil_tokens`",
+    );
 }
 
 /// An event of a profile.

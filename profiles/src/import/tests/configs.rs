@@ -178,3 +178,46 @@ fn keys_that_a_configuration_leaves_out_are_the_library_s() {
         done.file()
     );
 }
+
+#[test]
+fn a_key_that_cannot_be_read_is_no_absent_key() {
+    let config = |key: &str, value: &str| {
+        format!(
+            "{{\"model_type\": \"own\",\n \"vision_config\": {{\"head_dim\": 8}},\n \"text_config\": {{\n  \"{key}\": {value},\n  \
+             \"hidden_size\": 56, \"intermediate_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 14,\n  \
+             \"vocab_size\": 100, \"torch_dtype\": \"float32\"}}}}"
+        )
+    };
+    for (key, value) in [
+        ("num_key_value_heads", "0"),
+        ("num_key_value_heads", "-2"),
+        ("num_key_value_heads", "\"2\""),
+        ("num_key_value_heads", "[2, 2]"),
+        ("num_key_value_heads", "3"),
+        ("num_key_value_heads", "28"),
+        ("head_dim", "-64"),
+        ("head_dim", "\"x\""),
+        ("sliding_window", "-5"),
+        ("sliding_window", "1.5"),
+        ("num_kv_shared_layers", "-1"),
+        ("num_kv_shared_layers", "\"1\""),
+    ] {
+        let done = plain(Kind::HfConfig, "toy/config.json", &config(key, value));
+        assert!(done.files.is_empty(), "{key} {value}: {}", done.said());
+        // Its own line, not that of the vision tower's key of the same name.
+        done.says(
+            NoteKind::Refused,
+            &format!("toy/config.json:4: `text_config.{key}` is "),
+        );
+    }
+    for (key, value) in [
+        ("num_key_value_heads", "2"),
+        ("num_key_value_heads", "null"),
+        ("head_dim", "4.0"),
+        ("sliding_window", "null"),
+        ("num_kv_shared_layers", "0"),
+    ] {
+        let done = plain(Kind::HfConfig, "toy/config.json", &config(key, value));
+        assert_eq!(done.files.len(), 1, "{key} {value}: {}", done.said());
+    }
+}

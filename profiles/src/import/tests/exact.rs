@@ -112,6 +112,44 @@ fn a_key_or_a_tensor_that_is_there_twice_is_refused() {
 }
 
 #[test]
+fn a_key_of_a_header_that_cannot_be_read_is_no_absent_key() {
+    let import = |key: &str, value: &[u8], length: usize| {
+        let mut bytes = gguf(3, false);
+        let at = bytes
+            .windows(key.len())
+            .position(|window| window == key.as_bytes())
+            .expect("the header has the key");
+        let from = at + key.len();
+        bytes.splice(from..from + length, value.iter().copied());
+        run_bytes(Kind::Gguf, &Options::default(), &[("m.gguf", &bytes)], true)
+    };
+    let text = [&8_u32.to_le_bytes()[..], &1_u64.to_le_bytes(), b"2"].concat();
+    let number = |x: u32| [4_u32.to_le_bytes(), x.to_le_bytes()].concat();
+    // The list of four: its type, its elements' type, their number and they.
+    let (kv, list) = ("toy.attention.head_count_kv", 16 + 4 * 4);
+    for (value, says) in [
+        (&text, "`toy.attention.head_count_kv` is no number"),
+        (&number(8), "is 8 for 4 heads"),
+        (&number(3), "is 3 for 4 heads"),
+    ] {
+        let done = import(kv, value, list);
+        assert!(done.files.is_empty(), "{}", done.said());
+        done.says(NoteKind::Refused, says);
+    }
+    let done = import(kv, &number(2), list);
+    assert_eq!(done.files.len(), 1, "{}", done.said());
+    let length = "toy.attention.key_length";
+    for value in [&text, &number(0)] {
+        let done = import(length, value, 8);
+        assert!(done.files.is_empty(), "{}", done.said());
+        done.says(
+            NoteKind::Refused,
+            "`toy.attention.key_length` must be a whole number from 1",
+        );
+    }
+}
+
+#[test]
 fn a_pocketpal_run_tells_the_bytes_of_its_weights() {
     let text = r#"{ "soc": "Toy", "commit": "a1", "bench": { "pp": 256, "tg": 64, "pl": 1 }, "runs": [ {
         "model_id": "toy-1b", "quant": "q4_0", "effective_backend": "cpu", "status": "ok", "pp_avg": 100.0, "tg_avg": 10.0,

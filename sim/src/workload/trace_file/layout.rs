@@ -117,11 +117,20 @@ impl Layout {
 
     /// What to say of a column that is not.
     pub(super) fn warning(&self, name: &str) -> String {
-        let guess = [self.time, self.prompt, self.output]
-            .into_iter()
-            .find(|column| similarity(name, column) >= SIMILAR)
+        let guess = self
+            .guess(name)
             .map_or_else(String::new, |column| format!("; did you mean `{column}`?"));
         format!("column `{name}` is not used{guess}")
+    }
+
+    /// The column that this one is likely a slip of.
+    pub(super) fn guess(&self, name: &str) -> Option<&'static str> {
+        [self.time, self.prompt, self.output]
+            .into_iter()
+            .map(|column| (similarity(name, column), column))
+            .filter(|(similarity, _)| *similarity >= SIMILAR)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, column)| column)
     }
 }
 

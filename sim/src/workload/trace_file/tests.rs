@@ -105,6 +105,11 @@ fn warnings_name_what_is_not_used() {
             "1 of 2 rows have 0 `output_tokens`: they are played with 1",
         ]
     );
+    let slip = ("prompt_token".to_owned(), "prompt_tokens");
+    assert_eq!(good("trace", text).misspelt, [slip]);
+    // Beside the column itself it is no slip of it.
+    let text = "time_s,prompt_tokens,prompt_token\n0,5,6\n";
+    assert_eq!(good("trace", text).misspelt, []);
 }
 
 #[test]
