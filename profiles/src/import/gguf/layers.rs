@@ -46,62 +46,14 @@ pub(super) fn of(header: &Header, architecture: &str) -> Result<Layers, String> 
         ));
     }
     let count = count as usize;
-    let each = |name: &str| -> Result<Option<Vec<f64>>, String> {
-        let Some(values) = header.numbers(&key(name)) else {
-            return if header.has(&key(name)) {
-                Err(format!(
-                    "`{}` is no number: it must be a whole number, or one a layer",
-                    key(name)
-                ))
-            } else {
-                Ok(None)
-            };
-        };
-        if let Some(value) = values
-            .iter()
-            .find(|value| !(0.0..=1e9).contains(*value) || value.fract() != 0.0)
-        {
-            return Err(format!(
-                "`{}` is {value}: it must be a whole number from 0 to 1e9",
-                key(name)
-            ));
-        }
-        match values.len() {
-            1 => Ok(Some(vec![values[0]; count])),
-            length if length == count => Ok(Some(values)),
-            length => Err(format!(
-                "`{}` has {length} values for {count} layers",
-                key(name)
-            )),
-        }
-    };
+    let each = |name: &str| each_layer(header, &key(name), count);
     let heads = each("attention.head_count")?;
     // Absent, every head has a KV of its own.
     let kv_heads = each("attention.head_count_kv")?.or_else(|| heads.clone());
     let Some(kv_heads) = kv_heads else {
         return Err(format!("`{}` is missing", key("attention.head_count")));
     };
-    if let Some(heads) = &heads {
-        let mut both = heads.iter().zip(&kv_heads);
-        if let Some((heads, kv)) =
-            both.find(|(heads, kv)| **kv > 0.0 && (kv > heads || **heads % **kv != 0.0))
-        {
-            return Err(format!(
-                "`{}` is {kv} for {heads} heads: each KV head serves as many heads, so it divides them",
-                key("attention.head_count_kv")
-            ));
-        }
-    }
-    // As if it were absent, another model would be counted.
-    for (name, least) in LENGTHS {
-        let name = key(name);
-        let fine = header
-            .number(&name)
-            .is_some_and(|value| value >= least && value.fract() == 0.0);
-        if header.has(&name) && !fine {
-            return Err(format!("`{name}` must be a whole number from {least}"));
-        }
-    }
+    readable(header, architecture, heads.as_deref(), &kv_heads)?;
     let embedding = need("embedding_length")?;
     let own = |layer: usize| {
         let heads = heads.as_ref().map_or(0.0, |heads| heads[layer]);
@@ -163,6 +115,58 @@ pub(super) fn of(header: &Header, architecture: &str) -> Result<Layers, String> 
         );
     }
     Ok(layers)
+}
+
+/// The whole numbers of a key, one a layer; `None` where the header has no such key.
+fn each_layer(header: &Header, key: &str, count: usize) -> Result<Option<Vec<f64>>, String> {
+    let Some(values) = header.numbers(key) else {
+        return if header.has(key) {
+            Err(format!(
+                "`{key}` is no number: it must be a whole number, or one a layer"
+            ))
+        } else {
+            Ok(None)
+        };
+    };
+    let wrong = |value: &&f64| !(0.0..=1e9).contains(*value) || value.fract() != 0.0;
+    if let Some(value) = values.iter().find(wrong) {
+        return Err(format!(
+            "`{key}` is {value}: it must be a whole number from 0 to 1e9"
+        ));
+    }
+    match values.len() {
+        1 => Ok(Some(vec![values[0]; count])),
+        length if length == count => Ok(Some(values)),
+        length => Err(format!("`{key}` has {length} values for {count} layers")),
+    }
+}
+
+/// Refuses heads that cannot be, and a key that is there and cannot be read: as if it were absent, another model would
+/// be counted.
+fn readable(
+    header: &Header,
+    architecture: &str,
+    heads: Option<&[f64]>,
+    kv_heads: &[f64],
+) -> Result<(), String> {
+    let mut both = heads.unwrap_or_default().iter().zip(kv_heads);
+    if let Some((heads, kv)) =
+        both.find(|(heads, kv)| **kv > 0.0 && (kv > heads || **heads % **kv != 0.0))
+    {
+        return Err(format!(
+            "`{architecture}.attention.head_count_kv` is {kv} for {heads} heads: each KV head serves as many heads, so it divides them"
+        ));
+    }
+    for (name, least) in LENGTHS {
+        let name = format!("{architecture}.{name}");
+        let fine = header
+            .number(&name)
+            .is_some_and(|value| value >= least && value.fract() == 0.0);
+        if header.has(&name) && !fine {
+            return Err(format!("`{name}` must be a whole number from {least}"));
+        }
+    }
+    Ok(())
 }
 
 /// Which layers have the window.
