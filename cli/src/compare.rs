@@ -213,7 +213,21 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Sets the warm-up of all worlds, and says by which rule.
 fn cut_at(worlds: &mut [World], cut: Cut, workers: &Workers) -> Result<String, Failure> {
     let (until, text) = match cut {
-        Cut::At(until) => (until, "as given".to_owned()),
+        Cut::At(until) => {
+            if let Some(world) = worlds.iter().find(|world| until >= world.horizon) {
+                return Err(Failure::usage(
+                    format!(
+                        "`--warm-up {}`: the warm-up leaves nothing of the run",
+                        until.as_secs_f64()
+                    ),
+                    format!(
+                        "must be less than `run.horizon_s`, {} s",
+                        world.horizon.as_secs_f64()
+                    ),
+                ));
+            }
+            (until, "as given".to_owned())
+        }
         Cut::Mser => {
             let runs = worlds.first().map_or(1, |world| world.replications);
             let found = workers.install(|| warm_up::of(worlds, runs));

@@ -1,8 +1,8 @@
 //! `crossinfer plan`: the largest load within targets, or the least chip for a load.
 
-use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::Args;
 use lab::plan::question::Question;
@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
 
 fn failed(error: PlanError) -> Failure {
     match error {
-        PlanError::Faults(faults) => Failure::Faults(faults),
+        PlanError::Faults(faults) | PlanError::Stopped(faults) => Failure::Faults(faults),
         PlanError::Question(text) => Failure::usage(text, "`crossinfer plan --help` has examples"),
     }
 }
@@ -103,6 +103,12 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(file) = &arguments.plot {
+        drawable(file)?;
+    }
+    if let Some(by) = &arguments.by {
+        second(by)?;
+    }
     let (path, question) = question(arguments)?;
     let targets = plan::targets(&question.targets)
         .map_err(|faults| Failure::usage(faults.join("\n  "), "as in `--slo 'ttft_p95 <= 2s'`"))?;
@@ -286,6 +292,39 @@ fn needs(cases: &[(String, Case<'_>)], targets: &[Target], format: Format) -> Re
     if found { Ok(()) } else { Err(Failure::No) }
 }
 
+/// Whether a plot can be written there, before anything is computed for it.
+fn drawable(file: &Path) -> Result<(), Failure> {
+    let ending = file.extension().and_then(|extension| extension.to_str());
+    if !matches!(ending, Some("svg" | "png")) {
+        return Err(Failure::usage(
+            format!("`{}` is neither .svg nor .png", file.display()),
+            "name the plot after its form",
+        ));
+    }
+    let folder = match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let is_folder = fs::metadata(folder).and_then(|found| {
+        if found.is_dir() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
+        }
+    });
+    let fault = |error: io::Error| Failure::write(file.display(), &error);
+    is_folder.map_err(fault)?;
+    if file.is_dir() {
+        return Err(fault(io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(())
+}
+
+/// The second load of a plot.
+fn second(by: &str) -> Result<Axis, Failure> {
+    Axis::parse(by).map_err(|text| Failure::usage(text, "as in `--by query_rate`"))
+}
+
 /// Columns and rows of the plot.
 const CELLS: usize = 9;
 
@@ -315,7 +354,7 @@ fn draw(
     };
     let columns = around(axis, top);
     let (y, rows) = if let Some(by) = &arguments.by {
-        let by = Axis::parse(by).map_err(|text| Failure::usage(text, "as in `--by query_rate`"))?;
+        let by = second(by)?;
         let (_, case) = &cases[0];
         let now = by
             .now(&case.text)
@@ -327,21 +366,19 @@ fn draw(
     } else {
         let mut rows = Vec::new();
         for (title, case) in cases {
-            rows.push((title.clone(), plan::row(case, targets, axis, &columns)));
+            rows.push((
+                title.clone(),
+                plan::row(case, targets, axis, &columns).map_err(failed)?,
+            ));
         }
         (String::new(), rows)
     };
     let targets: Vec<&str> = targets.iter().map(|target| target.text.as_str()).collect();
     let map = plan::region(&targets.join(" and "), axis, &columns, &y, &rows);
-    let written = match file.extension().and_then(|extension| extension.to_str()) {
-        Some("svg") => plot::svg(&map).map(String::into_bytes),
-        Some("png") => plot::png(&map),
-        _ => {
-            return Err(Failure::usage(
-                format!("`{}` is neither .svg nor .png", file.display()),
-                "name the plot after its form",
-            ));
-        }
+    let written = if file.extension().is_some_and(|ending| ending == "svg") {
+        plot::svg(&map).map(String::into_bytes)
+    } else {
+        plot::png(&map)
     };
     let bytes = written.map_err(Failure::internal)?;
     fs::write(file, bytes).map_err(|error| Failure::write(file.display(), &error))

@@ -5,7 +5,7 @@ use lab::sweep::{Axis, Study};
 use lab::tune::{self, Objective};
 use sim::world::World;
 
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, say};
 use crate::library::{Disk, Profiles};
 use crate::options::{Simulated, inputs};
 use crate::replicate::Workers;
@@ -67,6 +67,12 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let found = found.map_err(|message| {
         Failure::usage(message, "see the keys and their values, and the objective")
     })?;
+    if let Some(why) = &found.why {
+        say(&format!(
+            "warning: {} of {} points are no valid scenario, the first: {why}",
+            found.faulty, found.tried
+        ));
+    }
     print(&tune::text(&found, &arguments.vary, &arguments.objective))?;
     if found.holds {
         Ok(())

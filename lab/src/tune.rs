@@ -130,8 +130,24 @@ pub struct Found {
     pub limited: Option<Estimate>,
     /// Whether the best values keep the limit, and have a steady latency, on the held-out seed too.
     pub holds: bool,
+    /// Whether a point that was tried keeps the limit, and has a steady latency where one is asked for.
+    pub met: bool,
     /// Points that were tried.
     pub tried: usize,
+    /// Of them, those that are no valid scenario.
+    pub faulty: usize,
+    /// What is wrong with the first of those.
+    pub why: Option<String>,
+}
+
+impl Found {
+    /// Whether the held-out figure is worse than that of the scenario's own values, and whether the difference can be
+    /// told from none.
+    pub fn worse(&self, objective: &Objective) -> Option<bool> {
+        let difference = self.difference?;
+        let worse = objective.sign() * difference.mean > 0.0;
+        worse.then(|| difference.excludes_zero() == Some(true))
+    }
 }
 
 /// Searches `evaluations` points of the box that the axes span, each with all replications of the study, on the
@@ -149,6 +165,7 @@ pub fn search(
     tried_one: &(dyn Fn() + Sync),
 ) -> Result<Found, String> {
     let stopped = RefCell::new(None);
+    let faulty = RefCell::new((0, None));
     let evaluate = |point: &[f64]| {
         tried_one();
         match study.world(axes, &values(axes, point)) {
@@ -160,7 +177,12 @@ pub fn search(
                     WORTHLESS * 30.0
                 }
             },
-            Err(_) => WORTHLESS * 30.0,
+            Err(fault) => {
+                let mut faulty = faulty.borrow_mut();
+                faulty.0 += 1;
+                faulty.1.get_or_insert(fault);
+                WORTHLESS * 30.0
+            }
         }
     };
     let middle = vec![0.5; axes.len()];
@@ -199,6 +221,7 @@ pub fn search(
     if let Some(error) = stopped.take() {
         return Err(error);
     }
+    let (faulty, why) = faulty.take();
     let values = values(axes, &best);
     let tuned = study.world(axes, &values)?;
     if least >= WORTHLESS * 20.0 {
@@ -222,7 +245,10 @@ pub fn search(
             .within
             .and_then(|(metric, _)| tuned.estimate(metric.get)),
         holds: objective.cost(&tuned) < WORTHLESS,
+        met: least < WORTHLESS,
         tried,
+        faulty,
+        why,
     })
 }
 
@@ -265,6 +291,23 @@ pub fn text(found: &Found, axes: &[Axis], objective: &Objective) -> String {
             &format!("{}: held-out seed", metric.title),
             &format!("{value}, at most {limit} asked"),
         );
+    }
+    if !found.met {
+        out += match objective.within {
+            Some(_) => {
+                "no point that was tried keeps the limit without saturation: these come nearest\n"
+            }
+            None => "every point that was tried is saturated: these come nearest to steady\n",
+        };
+    }
+    match found.worse(objective) {
+        Some(true) => {
+            out += "on the held-out seed the values found are worse than the scenario's own\n";
+        }
+        Some(false) => {
+            out += "on the held-out seed the values found are no better than the scenario's own\n";
+        }
+        None => {}
     }
     if !found.holds {
         out += "on the held-out seed the values found are saturated or break the limit\n";
@@ -351,6 +394,51 @@ mod tests {
         ] {
             assert!(Objective::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_worse_or_never_met_is_said() {
+        let estimate = |mean: f64, half_width: Option<f64>| {
+            Some(Estimate {
+                mean,
+                half_width,
+                n: 4,
+            })
+        };
+        let found = |difference| Found {
+            values: Vec::new(),
+            searched: None,
+            held_out: None,
+            own: None,
+            difference,
+            limited: None,
+            holds: true,
+            met: true,
+            tried: 3,
+            faulty: 0,
+            why: None,
+        };
+        for (objective, mean, worse) in [
+            ("ttft", 0.5, true),
+            ("ttft", -0.5, false),
+            ("throughput", -0.5, true),
+            ("throughput", 0.5, false),
+        ] {
+            let objective = Objective::parse(objective).expect("is one");
+            let clear = found(estimate(mean, Some(0.1)));
+            assert_eq!(clear.worse(&objective), worse.then_some(true));
+            let said = text(&clear, &[], &objective);
+            assert_eq!(said.contains("worse than the scenario's own"), worse);
+            let unclear = found(estimate(mean, Some(2.0)));
+            assert_eq!(unclear.worse(&objective), worse.then_some(false));
+        }
+        let objective = Objective::parse("throughput:ttft<=1").expect("is one");
+        let never = Found {
+            met: false,
+            ..found(None)
+        };
+        assert!(text(&never, &[], &objective).contains("no point that was tried keeps the limit"));
+        assert!(!text(&found(None), &[], &objective).contains("keeps the limit"));
     }
 
     #[test]

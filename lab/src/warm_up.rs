@@ -53,7 +53,8 @@ pub fn mser5(series: &[f64]) -> Option<usize> {
 /// A warm-up common to all policies of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WarmUp {
-    /// Requests that arrive before this are left out: the latest of the policies' own cuts.
+    /// Requests that arrive before this are left out: the latest of the policies' own cuts, and the scenario's
+    /// warm-up where a policy has none.
     pub until: Instant,
     /// Each world's own; `None`: no steady part was seen.
     pub own: Vec<Option<Instant>>,
@@ -67,8 +68,10 @@ pub struct WarmUp {
 pub fn of(worlds: &[World], runs: u32) -> Result<WarmUp, Faults> {
     let own: Vec<_> = worlds.par_iter().map(|world| cut(world, runs)).collect();
     let own: Vec<_> = own.into_iter().collect::<Result<_, _>>()?;
+    let cuts = worlds.iter().zip(&own);
+    let until = cuts.map(|(world, own)| own.unwrap_or(world.warm_up)).max();
     Ok(WarmUp {
-        until: own.iter().copied().flatten().max().unwrap_or_default(),
+        until: until.unwrap_or_default(),
         own,
     })
 }
@@ -88,8 +91,11 @@ pub fn describe(found: &WarmUp, worlds: &[World]) -> String {
     if none.is_empty() {
         return text;
     }
+    let own = worlds
+        .first()
+        .map_or(0.0, |world| world.warm_up.as_secs_f64());
     format!(
-        "{text}; no steady part of at least half a run of 50 requests with {}",
+        "{text}; no steady part of at least half a run of 50 requests with {}: for it the scenario's own warm-up stands, {own:.3} s",
         none.join(", ")
     )
 }

@@ -38,7 +38,7 @@ fn again(axis: Axis, load: f64, case: &Case<'_>, targets: &[Target]) -> Probe {
     let inputs = Inputs::read(&case.name, &text, case.library, case.files).unwrap();
     let mut world = inputs.world().unwrap();
     world.seed = 4711;
-    Probe::run(&world, load, 40, targets)
+    Probe::run(&world, load, 40, targets).unwrap()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What limits a load, and what one per cent more of each resource buys.
 
 use reports::interval::Estimate;
+use sim::diag::Faults;
 use sim::world::World;
 
 use super::Case;
@@ -38,21 +39,34 @@ pub struct Limits {
 }
 
 /// What limits the load beyond an edge.
-pub fn limits(case: &Case<'_>, axis: Axis, targets: &[Target], edge: &Edge) -> Option<Limits> {
-    let (low, high) = (edge.meets, edge.misses?);
-    let beyond = edge.probe(high)?;
+///
+/// # Errors
+///
+/// What a policy's script stopped a run with.
+pub fn limits(
+    case: &Case<'_>,
+    axis: Axis,
+    targets: &[Target],
+    edge: &Edge,
+) -> Result<Option<Limits>, Faults> {
+    let (low, Some(high)) = (edge.meets, edge.misses) else {
+        return Ok(None);
+    };
+    let Some(beyond) = edge.probe(high) else {
+        return Ok(None);
+    };
     if let Some(why) = &beyond.refused {
-        return Some(Limits {
+        return Ok(Some(Limits {
             load: high,
             target: "every target".to_owned(),
             because: vec![why.clone()],
             buys: Vec::new(),
-        });
+        }));
     }
-    let missed = beyond
-        .held
-        .iter()
-        .position(|held| held.verdict == Verdict::Misses)?;
+    let mut held = beyond.held.iter();
+    let Some(missed) = held.position(|held| held.verdict == Verdict::Misses) else {
+        return Ok(None);
+    };
     let target = &targets[missed];
     let mut because = Vec::new();
     if let Some(reason) = beyond.held[missed].reason {
@@ -61,23 +75,24 @@ pub fn limits(case: &Case<'_>, axis: Axis, targets: &[Target], edge: &Edge) -> O
     let world = case.world(Some((axis, high)), None).ok();
     if let Some(world) = &world {
         because.extend(busy(world, beyond));
-        because.extend(other_policy(case, axis, high, targets, world));
+        because.extend(other_policy(case, axis, high, targets, world)?);
     }
     let at = low.unwrap_or(high);
-    let buys = world.as_ref().map_or_else(Vec::new, |world| {
-        sensitivities(case, axis, targets, missed, at, high, world)
-    });
+    let buys = match &world {
+        Some(world) => sensitivities(case, axis, targets, missed, at, high, world)?,
+        None => Vec::new(),
+    };
     if let Some(most) = buys.first()
         && most.tells()
     {
         because.push(format!("{} moves `{}` most", most.resource, target.metric));
     }
-    Some(Limits {
+    Ok(Some(Limits {
         load: high,
         target: target.text.clone(),
         because,
         buys,
-    })
+    }))
 }
 
 /// How full lanes, the memory's bandwidth and its capacity are.
@@ -132,9 +147,14 @@ fn other_policy(
     load: f64,
     targets: &[Target],
     world: &World,
-) -> Option<String> {
-    let text = axis.at(&case.text, load).ok()?;
-    let inputs = sim::load::Inputs::read(&case.name, &text, case.library, case.files).ok()?;
+) -> Result<Option<String>, Faults> {
+    let Ok(text) = axis.at(&case.text, load) else {
+        return Ok(None);
+    };
+    let inputs = sim::load::Inputs::read(&case.name, &text, case.library, case.files);
+    let Ok(inputs) = inputs else {
+        return Ok(None);
+    };
     let mine = world.policy.to_string();
     let mut names: Vec<String> = [
         "state_aware:w+p+s",
@@ -156,14 +176,14 @@ fn other_policy(
         if let Some(seed) = case.seed {
             other.seed = seed;
         }
-        let probe = Probe::run(&other, load, case.count(&other, false), targets);
+        let probe = Probe::run(&other, load, case.count(&other, false), targets)?;
         if probe.verdict == Verdict::Meets {
-            return Some(format!(
+            return Ok(Some(format!(
                 "the policy: `{name}` meets every target at this load, `{mine}` does not"
-            ));
+            )));
         }
     }
-    None
+    Ok(None)
 }
 
 fn resources(world: &World) -> Vec<Resource> {
@@ -183,14 +203,15 @@ fn sensitivities(
     low: f64,
     high: f64,
     world: &World,
-) -> Vec<Buys> {
+) -> Result<Vec<Buys>, Faults> {
     let at = |load: f64, change: Option<(&Resource, f64)>| {
-        let probe = case.probe(Some((axis, load)), change, targets, false);
+        let probe = case.probe(Some((axis, load)), change, targets, false)?;
         let value = |run| {
             let value = targets[missed].metric.of(run);
             value.filter(|value| *value > 0.0)
         };
-        probe.runs.summaries.iter().map(value).collect::<Vec<_>>()
+        let values: Vec<_> = probe.runs.summaries.iter().map(value).collect();
+        Ok::<_, Faults>(values)
     };
     // Means of the logarithms of ratios, run by run: both sides met the same arrivals and lengths.
     let ratio = |from: &[Option<f64>], to: &[Option<f64>], by: f64| {
@@ -200,16 +221,19 @@ fn sensitivities(
             .collect();
         Estimate::of(&values)
     };
-    let here = at(low, None);
+    let here = at(low, None)?;
     // Elasticity of the metric in the load.
-    let slope = (high > low)
-        .then(|| ratio(&here, &at(high, None), high / low))
-        .flatten()
-        .filter(|slope| slope.excludes_zero() != Some(false) && slope.mean.abs() > 1e-3);
+    let slope = if high > low {
+        ratio(&here, &at(high, None)?, high / low)
+    } else {
+        None
+    };
+    let slope =
+        slope.filter(|slope| slope.excludes_zero() != Some(false) && slope.mean.abs() > 1e-3);
     let mut list: Vec<Buys> = resources(world)
         .into_iter()
         .map(|resource| {
-            let metric = ratio(&here, &at(low, Some((&resource, STEP))), STEP);
+            let metric = ratio(&here, &at(low, Some((&resource, STEP)))?, STEP);
             let mut buys = Buys {
                 resource,
                 metric,
@@ -220,9 +244,9 @@ fn sensitivities(
             {
                 buys.load = Some(-metric.mean / slope.mean);
             }
-            buys
+            Ok(buys)
         })
-        .collect();
+        .collect::<Result<_, Faults>>()?;
     let size = |buys: &Buys| {
         let change = buys.metric.map_or(0.0, |change| change.mean.abs());
         (buys.tells(), change)
@@ -231,7 +255,7 @@ fn sensitivities(
         let (a, b) = (size(a), size(b));
         b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
     });
-    list
+    Ok(list)
 }
 
 impl Buys {

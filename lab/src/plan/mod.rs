@@ -64,6 +64,8 @@ pub enum PlanError {
     Faults(Faults),
     /// What was asked does not fit the scenario.
     Question(String),
+    /// What a policy's script stopped a run with: no load, but the script is at fault.
+    Stopped(Faults),
 }
 
 impl From<String> for PlanError {
@@ -159,11 +161,11 @@ impl Case<'_> {
         change: Option<(&Resource, f64)>,
         targets: &[Target],
         deep: bool,
-    ) -> Probe {
+    ) -> Result<Probe, Faults> {
         let load = axis.map_or(0.0, |(_, load)| load);
         match self.world(axis, change) {
             Ok(world) => Probe::run(&world, load, self.count(&world, deep), targets),
-            Err(why) => Probe::refused(load, why),
+            Err(why) => Ok(Probe::refused(load, why)),
         }
     }
 }
@@ -188,19 +190,29 @@ pub struct Plan {
 }
 
 /// Verdicts of loads on one axis, for a plot.
-pub fn row(case: &Case<'_>, targets: &[Target], axis: Axis, loads: &[f64]) -> Vec<Verdict> {
+///
+/// # Errors
+///
+/// What a policy's script stopped a run with.
+pub fn row(
+    case: &Case<'_>,
+    targets: &[Target],
+    axis: Axis,
+    loads: &[f64],
+) -> Result<Vec<Verdict>, PlanError> {
     let probe = |load: &f64| {
-        case.probe(Some((axis, *load)), None, targets, false)
-            .verdict
+        let probe = case.probe(Some((axis, *load)), None, targets, false)?;
+        Ok(probe.verdict)
     };
-    loads.iter().map(probe).collect()
+    let verdicts = loads.iter().map(probe).collect::<Result<_, Faults>>();
+    verdicts.map_err(PlanError::Stopped)
 }
 
 /// Verdicts of loads on two axes, for a plot: `columns` of one, `rows` of the other.
 ///
 /// # Errors
 ///
-/// A load that the scenario cannot carry in form.
+/// A load that the scenario cannot carry in form; what a policy's script stopped a run with.
 pub fn verdicts(
     case: &Case<'_>,
     targets: &[Target],
@@ -215,7 +227,7 @@ pub fn verdicts(
             text,
             ..*case
         };
-        list.push(self::row(&own, targets, x, columns));
+        list.push(self::row(&own, targets, x, columns)?);
     }
     Ok(list)
 }
@@ -224,7 +236,8 @@ pub fn verdicts(
 ///
 /// # Errors
 ///
-/// Faults of the scenario; a load that it cannot carry in form (no periodic frames for a frame rate).
+/// Faults of the scenario; a load that it cannot carry in form (no periodic frames for a frame rate); what a policy's
+/// script stopped a run with.
 pub fn plan(
     case: &Case<'_>,
     title: &str,
@@ -261,8 +274,9 @@ pub fn plan(
     axis.at(&case.text, range.low)?;
     let edge = search(axis, targets, range, |load, deep| {
         case.probe(Some((axis, load)), None, targets, deep)
-    });
-    let limits = limits(case, axis, targets, &edge);
+    })
+    .map_err(PlanError::Stopped)?;
+    let limits = limits(case, axis, targets, &edge).map_err(PlanError::Stopped)?;
     Ok(Plan {
         title: title.to_owned(),
         axis,

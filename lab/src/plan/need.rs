@@ -38,7 +38,7 @@ pub struct Needs {
 ///
 /// # Errors
 ///
-/// Faults of the scenario.
+/// Faults of the scenario; what a policy's script stopped a run with.
 pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, PlanError> {
     let world = case.own_world()?;
     let mut list = Vec::new();
@@ -47,10 +47,13 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
         Resource::Compute(None),
         Resource::Memory,
     ] {
-        let look = |times: f64, deep: bool| -> Probe {
+        let look = |times: f64, deep: bool| {
             case.probe(None, Some((&resource, times)), targets, deep)
+                .map_err(PlanError::Stopped)
         };
-        let meets = |times: f64, deep: bool| look(times, deep).verdict == Verdict::Meets;
+        let meets = |times: f64, deep: bool| {
+            Ok::<_, PlanError>(look(times, deep)?.verdict == Verdict::Meets)
+        };
         let mut need = Need {
             now: match resource {
                 Resource::Bandwidth => Some((world.memory.bandwidth / 1e9, "GB/s")),
@@ -62,10 +65,10 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
             remark: None,
         };
         let (mut low, mut high) = (1.0, 1.0);
-        if meets(1.0, false) {
+        if meets(1.0, false)? {
             loop {
                 low = (low / 2.0_f64).max(TIMES.0);
-                if !meets(low, false) {
+                if !meets(low, false)? {
                     break;
                 }
                 high = low;
@@ -77,7 +80,7 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
         } else {
             loop {
                 high = (high * 2.0_f64).min(TIMES.1);
-                if meets(high, false) {
+                if meets(high, false)? {
                     break;
                 }
                 low = high;
@@ -95,13 +98,13 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
                 let middle = (low * high).sqrt();
                 // Near the end, where a few runs cannot tell.
                 let deep = high / low < 1.2;
-                match look(middle, deep).verdict {
+                match look(middle, deep)?.verdict {
                     Verdict::Meets => high = middle,
                     Verdict::Misses => low = middle,
                     Verdict::Unclear => {
                         // Neither: the interval stays as wide as what is not known.
-                        high = narrow(&look, middle, high, Verdict::Meets);
-                        low = narrow(&look, middle, low, Verdict::Misses);
+                        high = narrow(&look, middle, high, Verdict::Meets)?;
+                        low = narrow(&look, middle, low, Verdict::Misses)?;
                         break;
                     }
                 }
@@ -120,15 +123,20 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
 }
 
 /// From a place that is unclear towards one that is not, as far as the verdict holds.
-fn narrow(look: &impl Fn(f64, bool) -> Probe, unclear: f64, known: f64, wanted: Verdict) -> f64 {
+fn narrow(
+    look: &impl Fn(f64, bool) -> Result<Probe, PlanError>,
+    unclear: f64,
+    known: f64,
+    wanted: Verdict,
+) -> Result<f64, PlanError> {
     let (mut near, mut far) = (unclear, known);
     while (far / near).max(near / far) > 1.0 + CLOSE {
         let middle = (near * far).sqrt();
-        if look(middle, true).verdict == wanted {
+        if look(middle, true)?.verdict == wanted {
             far = middle;
         } else {
             near = middle;
         }
     }
-    far
+    Ok(far)
 }

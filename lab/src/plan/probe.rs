@@ -70,7 +70,16 @@ impl Probe {
     }
 
     /// Simulates `replications` runs of a world.
-    pub fn run(world: &World, load: f64, replications: u32, targets: &[Target]) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// What a policy's script stopped a run with.
+    pub fn run(
+        world: &World,
+        load: f64,
+        replications: u32,
+        targets: &[Target],
+    ) -> Result<Self, Faults> {
         let summaries: Vec<Result<Summary, Faults>> = (0..replications)
             .into_par_iter()
             .map_init(
@@ -81,12 +90,7 @@ impl Probe {
                 },
             )
             .collect();
-        let summaries = summaries.into_iter().collect::<Result<_, _>>();
-        let summaries = match summaries {
-            Ok(summaries) => summaries,
-            // A script that fails under this load.
-            Err(faults) => return Self::refused(load, faults.to_string()),
-        };
+        let summaries = summaries.into_iter().collect::<Result<_, _>>()?;
         let runs = Replicated { summaries };
         let held: Vec<Held> = targets.iter().map(|target| hold(target, &runs)).collect();
         let worst = held
@@ -97,13 +101,13 @@ impl Probe {
                 Verdict::Unclear => 1,
                 Verdict::Misses => 2,
             });
-        Self {
+        Ok(Self {
             load,
             verdict: worst.unwrap_or(Verdict::Meets),
             held,
             runs,
             refused: None,
-        }
+        })
     }
 
     /// Whether its queue grows.

@@ -1,5 +1,7 @@
 //! The largest load that meets the targets.
 
+use sim::diag::Faults;
+
 use super::axis::Axis;
 use super::probe::{Probe, Verdict};
 use super::target::Target;
@@ -43,24 +45,28 @@ impl Edge {
 }
 
 /// Simulates loads, each once at each depth: `probe(load, deep)`, deep with more replications.
+///
+/// # Errors
+///
+/// The first of a probe.
 pub fn search(
     axis: Axis,
     targets: &[Target],
     range: Range,
-    mut probe: impl FnMut(f64, bool) -> Probe,
-) -> Edge {
+    mut probe: impl FnMut(f64, bool) -> Result<Probe, Faults>,
+) -> Result<Edge, Faults> {
     let mut probes: Vec<(Probe, bool)> = Vec::new();
-    let mut look = |load: f64, deep: bool, probes: &mut Vec<(Probe, bool)>| -> Verdict {
+    let mut look = |load: f64, deep: bool, probes: &mut Probes| -> Result<Verdict, Faults> {
         if let Some((known, was)) = probes.iter().find(|(known, _)| known.load == load)
             && (*was || !deep)
         {
-            return known.verdict;
+            return Ok(known.verdict);
         }
-        let found = probe(load, deep);
+        let found = probe(load, deep)?;
         let verdict = found.verdict;
         probes.retain(|(known, _)| known.load != load);
         probes.push((found, deep));
-        verdict
+        Ok(verdict)
     };
     let unruly: Vec<&Target> = targets
         .iter()
@@ -68,7 +74,7 @@ pub fn search(
         .collect();
     let mut remarks = Vec::new();
     if unruly.is_empty() {
-        bracket(axis, range, &mut look, &mut probes);
+        bracket(axis, range, &mut look, &mut probes)?;
     } else {
         let names: Vec<String> = unruly
             .iter()
@@ -80,7 +86,7 @@ pub fn search(
         ));
         let mut beyond = 0;
         for load in grid(axis, range, SCAN) {
-            look(load, false, &mut probes);
+            look(load, false, &mut probes)?;
             // A queue that grows does not stop growing under more load.
             let last = probes.iter().find(|(probe, _)| probe.load == load);
             let grows = last.is_some_and(|(probe, _)| probe.overloaded());
@@ -95,27 +101,27 @@ pub fn search(
         for factor in [0.25, 0.5, 0.75, 1.5, 2.0] {
             let load = settle(axis, top * factor, range);
             if load >= range.low && load <= range.high {
-                look(load, false, &mut probes);
+                look(load, false, &mut probes)?;
             }
         }
     }
-    refine(axis, &mut look, &mut probes);
-    finish(axis, probes, remarks, unruly.is_empty())
+    refine(axis, &mut look, &mut probes)?;
+    Ok(finish(axis, probes, remarks, unruly.is_empty()))
 }
 
 /// As near to the edge as replications can tell.
 fn refine(
     axis: Axis,
-    look: &mut impl FnMut(f64, bool, &mut Probes) -> Verdict,
+    look: &mut impl FnMut(f64, bool, &mut Probes) -> Result<Verdict, Faults>,
     probes: &mut Probes,
-) {
+) -> Result<(), Faults> {
     while probes.len() < PROBES_MAX {
         let Some(low) = largest(probes) else {
-            return;
+            return Ok(());
         };
-        look(low, true, probes);
+        look(low, true, probes)?;
         let Some(high) = above(probes, low) else {
-            return;
+            return Ok(());
         };
         let deep = |load: f64, probes: &Probes| {
             let mut all = probes.iter();
@@ -132,10 +138,11 @@ fn refine(
             .chain([low, high, first, last])
             .find(|load| !deep(*load, probes));
         match next {
-            Some(load) => look(load, true, probes),
-            None => return,
+            Some(load) => look(load, true, probes)?,
+            None => return Ok(()),
         };
     }
+    Ok(())
 }
 
 /// The edge of all probes, and what lies on the wrong side of it.
@@ -171,35 +178,36 @@ type Probes = Vec<(Probe, bool)>;
 fn bracket(
     axis: Axis,
     range: Range,
-    look: &mut impl FnMut(f64, bool, &mut Probes) -> Verdict,
+    look: &mut impl FnMut(f64, bool, &mut Probes) -> Result<Verdict, Faults>,
     probes: &mut Probes,
-) {
+) -> Result<(), Faults> {
     let mut low = range.low;
-    if look(low, false, probes) == Verdict::Misses {
-        return;
+    if look(low, false, probes)? == Verdict::Misses {
+        return Ok(());
     }
     let mut high = low;
     loop {
         let next = settle(axis, high * 2.0, range);
         if next <= high {
-            return;
+            return Ok(());
         }
         high = next;
-        if look(high, false, probes) == Verdict::Misses {
+        if look(high, false, probes)? == Verdict::Misses {
             break;
         }
         low = high;
     }
     while probes.len() < PROBES_MAX {
         let Some(middle) = between(axis, low, high) else {
-            return;
+            return Ok(());
         };
-        if look(middle, false, probes) == Verdict::Misses {
+        if look(middle, false, probes)? == Verdict::Misses {
             high = middle;
         } else {
             low = middle;
         }
     }
+    Ok(())
 }
 
 fn settle(axis: Axis, load: f64, range: Range) -> f64 {

@@ -81,14 +81,15 @@ fn found(axis: Axis, target: &str, range: Range, law: impl Fn(f64) -> Verdict) -
     let mut looked = 0;
     let edge = search(axis, &targets, range, |load, _| {
         looked += 1;
-        Probe {
+        Ok(Probe {
             load,
             held: Vec::new(),
             verdict: law(load),
             runs: Replicated::default(),
             refused: None,
-        }
-    });
+        })
+    })
+    .expect("no probe fails");
     (edge, looked)
 }
 

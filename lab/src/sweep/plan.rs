@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::Error;
 use super::axis::{Axis, Value};
-use super::row::Column;
+use super::row::{Column, measured_columns};
 use super::sample::{self, SOBOL_DIMENSIONS, Sobol};
 
 /// How sampled keys are chosen.
@@ -130,9 +130,16 @@ impl Plan {
         &self.axes
     }
 
-    /// A column for each key.
+    /// A column for each key, named after it: `scenario:replications` where a measured column has the key's name.
     pub fn columns(&self) -> Vec<Column> {
-        let column = |axis: &Axis| Column::new(axis.key.to_string(), axis.column_type());
+        let measured = measured_columns();
+        let column = |axis: &Axis| {
+            let mut name = axis.key.to_string();
+            if measured.iter().any(|column| column.name == name) {
+                name.insert_str(0, "scenario:");
+            }
+            Column::new(name, axis.column_type())
+        };
         self.axes.iter().map(column).collect()
     }
 
@@ -223,6 +230,19 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), 24);
         assert_eq!(plan.columns()[1].kind, Type::Float);
+    }
+
+    #[test]
+    fn no_two_columns_have_one_name() {
+        let plan = plan(&["replications=1,2", "seed=1,2"], None).expect("is a plan");
+        let keys: Vec<String> = plan.columns().into_iter().map(|c| c.name).collect();
+        assert_eq!(keys, ["scenario:replications", "seed"]);
+        // Both spellings are one key.
+        let key = crate::sweep::Key::parse(&keys[0]).expect("is a key");
+        let own = crate::sweep::Key::parse("replications").expect("is a key");
+        assert_eq!(key.kind, own.kind);
+        let measured = measured_columns();
+        assert!(measured.iter().all(|column| !keys.contains(&column.name)));
     }
 
     #[test]

@@ -1,0 +1,106 @@
+//! What a command could not do, it says: a script that fails, points that make no scenario, a limit never kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A copy of the study, in a folder of this test's own, whose policy is a script that fails.
+fn failing(name: &str) -> PathBuf {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    _ = fs::remove_dir_all(&out);
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in");
+    for file in [
+        "toy.toml",
+        "profiles/models/vlm.toml",
+        "profiles/toy/soc.toml",
+        "profiles/toy/vlm.toml",
+    ] {
+        let to = out.join(file);
+        fs::create_dir_all(to.parent().expect("it has a folder")).expect("a folder can be made");
+        fs::copy(from.join(file), to).expect("a file can be copied");
+    }
+    let toy = fs::read_to_string(out.join("toy.toml")).expect("it is there");
+    let script = "fn score(request, candidate, view) { throw \"no score for this load\" }\n";
+    fs::write(out.join("fails.rhai"), script).expect("it can be written");
+    let scripted = format!("policy = {{ script = \"fails.rhai\" }}\n{toy}");
+    fs::write(out.join("script.toml"), scripted).expect("it can be written");
+    out
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+        .args(arguments)
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the command runs");
+    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    (status.code(), text(stdout), text(stderr))
+}
+
+#[test]
+fn a_script_that_fails_ends_a_plan_and_is_no_load_that_misses() {
+    let folder = failing("honest-plan");
+    for further in [&["--max", "streams"][..], &["--need"]] {
+        let plan = ["plan", "script.toml", "--slo", "ttft_p95 <= 4s"];
+        let few = ["--replications", "2"];
+        let (code, said, error) = run(&folder, &[&plan[..], &few, further].concat());
+        assert_eq!(code, Some(2), "{further:?}: {said}{error}");
+        assert!(said.is_empty(), "{said}");
+        assert!(error.contains("no score for this load"), "{error}");
+    }
+}
+
+#[test]
+fn tuning_counts_points_that_are_no_scenario_and_tells_a_limit_that_none_keeps() {
+    let folder = failing("honest-tune");
+    let vary = ["--vary", "run.warm_up_s=100..180/5", "--vary", "seed=1,2"];
+    let few = ["--evaluations", "20", "--replications", "2"];
+    let tune = ["tune", "toy.toml", "--objective", "ttft:ttft<=0.001"];
+    let (code, said, error) = run(&folder, &[&tune[..], &vary, &few].concat());
+    assert_eq!(code, Some(1), "{said}{error}");
+    assert!(
+        said.contains("no point that was tried keeps the limit"),
+        "{said}"
+    );
+    assert!(
+        error.contains("points are no valid scenario, the first: "),
+        "{error}"
+    );
+    assert!(
+        error.contains("the warm-up leaves nothing of the run"),
+        "{error}"
+    );
+}
+
+#[test]
+fn without_a_steady_part_the_warm_up_of_the_scenario_stands() {
+    let folder = failing("honest-warm-up");
+    // 48 queries at most: too few for MSER-5.
+    let compare = ["compare", "toy.toml", "--policies", "serial,naive"];
+    let short = [
+        "--warm-up",
+        "mser",
+        "--replications",
+        "2",
+        "--format",
+        "json",
+    ];
+    let toy = fs::read_to_string(folder.join("toy.toml")).expect("it is there");
+    let toy = toy.replace("horizon_s = 120.0", "horizon_s = 60.0");
+    fs::write(folder.join("toy.toml"), toy).expect("it can be written");
+    let (code, said, error) = run(&folder, &[&compare[..], &short].concat());
+    assert_eq!(code, Some(0), "{error}");
+    assert!(
+        said.contains(": 10.000 s, the latest of all policies"),
+        "{said}"
+    );
+    assert!(
+        said.contains("the scenario's own warm-up stands, 10.000 s"),
+        "{said}"
+    );
+}
