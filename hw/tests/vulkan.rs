@@ -10,7 +10,7 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use common::{
     STREAMS_FEW, Scratch, generated, in_time_of, push, run_checked, runtime, started,
@@ -33,6 +33,13 @@ fn device() -> String {
         panic!("no Vulkan device in {found:?}: install mesa-vulkan-drivers and set GGML_VK_VISIBLE_DEVICES=0")
     });
     gpu.name.clone()
+}
+
+/// One test after another: Mesa's driver in software crashes where two contexts compute at once.
+fn in_turn(seconds: u64, test: impl FnOnce() + Send + 'static) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    in_time_of(seconds, test);
 }
 
 /// A model's copies on both.
@@ -164,7 +171,7 @@ fn check(path: &Path, fused: bool, length: usize, equal: bool, within: f32) {
 
 #[test]
 fn exact_weights_give_equal_tokens_wherever_they_are_computed() {
-    in_time_of(600, || {
+    in_turn(600, || {
         let scratch = Scratch::new("vulkan-exact");
         // Of random weights these have no near tie here: among 39 seeds the closest choices are the clearest.
         let model = generated(&scratch, "f32", 31);
@@ -176,7 +183,7 @@ fn exact_weights_give_equal_tokens_wherever_they_are_computed() {
 
 #[test]
 fn quantized_weights_are_deterministic_and_their_difference_is_known() {
-    in_time_of(600, || {
+    in_turn(600, || {
         let scratch = Scratch::new("vulkan-quantized");
         check(&generated(&scratch, "q8_0", 1), false, 12, false, 0.5);
         check(&generated(&scratch, "q4_0", 1), true, 6, false, 0.5);
@@ -193,7 +200,7 @@ fn trained(scratch: &Scratch) -> PathBuf {
 
 #[test]
 fn a_trained_model_says_the_same_on_both() {
-    in_time_of(900, || {
+    in_turn(900, || {
         let scratch = Scratch::new("vulkan-trained");
         let both = Both::load(&trained(&scratch), true);
         let serial = both.answer(PLACED[0], 4);
@@ -287,7 +294,7 @@ fn differ_from_alone(live: &Live, outcome: &Outcome) -> Vec<Mismatch> {
 
 #[test]
 fn a_rig_of_both_answers_as_either_alone_with_exact_weights() {
-    in_time_of(900, || {
+    in_turn(900, || {
         let scratch = Scratch::new("vulkan-rig-exact");
         let model = trained(&scratch);
         for fused in [None, Some(false)] {
@@ -299,7 +306,7 @@ fn a_rig_of_both_answers_as_either_alone_with_exact_weights() {
 
 #[test]
 fn a_rig_of_both_answers_as_the_serial_reference_of_the_same_placement() {
-    in_time_of(900, || {
+    in_turn(900, || {
         let scratch = Scratch::new("vulkan-rig");
         let model = generated(&scratch, "q8_0", 1);
         for transfer in ["import", "reconstruct"] {
