@@ -58,7 +58,7 @@ fn a_script_that_fails_ends_a_plan_and_is_no_load_that_misses() {
 #[test]
 fn tuning_counts_points_that_are_no_scenario_and_tells_a_limit_that_none_keeps() {
     let folder = failing("honest-tune");
-    let vary = ["--vary", "run.warm_up_s=100..180/5", "--vary", "seed=1,2"];
+    let vary = ["--vary", "run.warm_up_s=20..180/5", "--vary", "seed=1,2"];
     let few = ["--evaluations", "20", "--replications", "2"];
     let tune = ["tune", "toy.toml", "--objective", "ttft:ttft<=0.001"];
     let (code, said, error) = run(&folder, &[&tune[..], &vary, &few].concat());

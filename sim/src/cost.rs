@@ -1,6 +1,6 @@
 //! What a stage costs on an engine, alone: time and DRAM bytes by size and context.
 
-use crate::world::{EngineId, STAGES_MAX, StageId};
+use crate::world::{Engine, EngineId, STAGES_MAX, StageId};
 
 /// Costs by engine and stage.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +59,9 @@ pub struct Cost {
     pub bytes_per_token: f64,
     /// Bytes per token and token of context before it.
     pub bytes_per_token_context: f64,
+    /// Bytes per second of the time alone that count at most: what the engine's port carries. A few tokens' time may
+    /// be less than the weights that their bytes hold take, where the time was measured at other sizes.
+    pub bytes_per_s_at_most: f64,
     /// Sizes within which it was measured.
     pub measured_tokens: (f64, f64),
     /// Contexts within which it was measured.
@@ -126,8 +129,9 @@ impl Cost {
             Time::Transfer { fixed, bytes_per_s } => fixed + n / bytes_per_s,
         };
         let secs = sized + self.secs_per_context * ctx;
-        let bytes =
-            self.bytes_fixed + self.bytes_per_token * n + self.bytes_per_token_context * pairs;
+        let bytes = self
+            .bytes_stated(n, pairs)
+            .min(secs * self.bytes_per_s_at_most);
         let measured = n >= self.measured_tokens.0
             && n <= self.measured_tokens.1
             && ctx >= self.measured_context.0
@@ -136,6 +140,22 @@ impl Cost {
             secs,
             bytes,
             measured,
+        }
+    }
+
+    /// The bytes that the numbers state for size `n` and so many reads of context, whether they can be carried or not.
+    #[inline]
+    fn bytes_stated(&self, n: f64, pairs: f64) -> f64 {
+        self.bytes_fixed + self.bytes_per_token * n + self.bytes_per_token_context * pairs
+    }
+
+    /// How many times as fast as at most the stated bytes of size `n` without context move in their time.
+    pub(crate) fn too_fast(&self, n: f64) -> f64 {
+        let carried = self.at(n, 0.0).secs * self.bytes_per_s_at_most;
+        if carried > 0.0 {
+            self.bytes_stated(n, context_read(n, 0.0, self.context_block)) / carried
+        } else {
+            0.0
         }
     }
 }
@@ -169,6 +189,15 @@ fn interpolate(xs: &[f64], ys: &[f64], x: f64) -> f64 {
 }
 
 impl CostTable {
+    /// Counts bytes up to what each engine's port carries.
+    pub(crate) fn bound_bytes(&mut self, engines: &[Engine]) {
+        for (row, engine) in self.rows.iter_mut().zip(engines) {
+            for costs in row.iter_mut().flatten() {
+                costs.alone.bytes_per_s_at_most = engine.port_bytes_per_s;
+            }
+        }
+    }
+
     /// The costs of a stage on an engine.
     #[inline]
     pub fn get(&self, engine: EngineId, stage: StageId) -> Option<&StageCosts> {
@@ -197,9 +226,23 @@ mod tests {
             bytes_fixed: 0.0,
             bytes_per_token: 2.0,
             bytes_per_token_context: 1.0,
+            bytes_per_s_at_most: f64::INFINITY,
             measured_tokens: (1.0, 1024.0),
             measured_context: (0.0, 4096.0),
         }
+    }
+
+    #[test]
+    fn bytes_count_up_to_what_the_port_carries() {
+        let mut cost = linear(0.0, 0.01, 0.0);
+        cost.bytes_fixed = 1000.0;
+        cost.bytes_per_token_context = 0.0;
+        cost.bytes_per_s_at_most = 2000.0;
+        // 10 tokens take 0.1 s, in which 200 bytes pass; 100 take 1 s, and want 1200.
+        assert!((cost.at(10.0, 0.0).bytes - 200.0).abs() < 1e-9);
+        assert!((cost.at(100.0, 0.0).bytes - 1200.0).abs() < 1e-9);
+        assert!((cost.too_fast(10.0) - 1020.0 / 200.0).abs() < 1e-9);
+        assert!((cost.too_fast(100.0) - 0.6).abs() < 1e-9);
     }
 
     #[test]

@@ -166,6 +166,11 @@ fn assemble(
 ) -> World {
     let scenario = &parts.scenario.raw;
     let Checked { soc, stages, .. } = checked;
+    let (mut costs, mut believed_costs) = (checked.costs, checked.believed);
+    costs.bound_bytes(&soc.engines);
+    if let Some(costs) = &mut believed_costs {
+        costs.bound_bytes(&soc.engines);
+    }
     let pins_shared = soc.lanes.iter().enumerate().any(|(index, lane)| {
         let others = soc.lanes[..index].iter().flat_map(|other| &other.pin_cores);
         others.into_iter().any(|pin| lane.pin_cores.contains(pin))
@@ -185,8 +190,8 @@ fn assemble(
         frame_graph: stages.frame,
         query_graph: stages.query,
         transfer: stages.transfer,
-        costs: checked.costs,
-        believed_costs: checked.believed,
+        costs,
+        believed_costs,
         contention,
         contention_off: checked.contention == ContentionModelName::None,
         model: checked.sizes,

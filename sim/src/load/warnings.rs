@@ -65,8 +65,8 @@ fn without_bytes(world: &World, warnings: &mut Vec<String>) {
     }
 }
 
-/// Costs whose bytes cannot pass the engine's port in their time, at the smallest sizes in use: one of
-/// the numbers is off, and contention takes the memory intensity as 1.
+/// Costs whose bytes cannot pass the engine's port in their time, at the smallest sizes in use: one of the numbers is
+/// off, and bytes count up to what the port carries ([`crate::cost::Cost::bytes_per_s_at_most`]).
 fn faster_than_port(world: &World) -> Vec<String> {
     let mut found = Vec::new();
     for (engine, row) in world.engines.iter().zip(&world.costs.rows) {
@@ -74,15 +74,10 @@ fn faster_than_port(world: &World) -> Vec<String> {
             let (Some(costs), Some(size)) = (costs, smallest_size(world, stage.kind)) else {
                 continue;
             };
-            let at = costs.alone.at(size, 0.0);
-            let worst = if at.secs > 0.0 {
-                at.bytes / engine.port_bytes_per_s / at.secs
-            } else {
-                0.0
-            };
+            let worst = costs.alone.too_fast(size);
             if worst > 1.0 {
                 found.push(format!(
-                    "`{}@{}` at size {size} moves its bytes {worst:.2} times as fast as the engine's port can: its time, its bytes or `port_gbps` is off, and contention takes it as memory-bound",
+                    "`{}@{}` at size {size} moves its bytes {worst:.2} times as fast as the engine's port can: its time, its bytes or `port_gbps` is off; it counts as memory-bound, with the bytes that the port carries",
                     stage.name, engine.name
                 ));
             }
@@ -122,7 +117,11 @@ fn smallest_size(world: &World, kind: StageKind) -> Option<f64> {
         StageKind::Decode | StageKind::Custom => Some(1.0),
         // A transfer's rate shows once its fixed part does not count.
         StageKind::Import | StageKind::Export => Some(1e9),
-        StageKind::Reconstruct => None,
+        StageKind::Reconstruct => {
+            let system = Some(world.model.system_tokens).filter(|&tokens| tokens > 0);
+            let least = frames().map(|f| f.tokens).chain(system).min();
+            least.map(f64::from)
+        }
     }
 }
 
