@@ -17,7 +17,8 @@ use crate::oracle::{self, Objective, Optimum, REPLAYS_MAX};
 pub struct Gap {
     /// The policy.
     pub policy: String,
-    /// Answers per second from the end of the warm-up to the last answer, and their upper bound.
+    /// Answers per second from the end of the warm-up to the last answer, whenever their queries arrived, and their
+    /// upper bound.
     pub throughput_rps: Option<(Estimate, Estimate)>,
     /// Mean TTFT, s, and the mean of its lower bounds.
     pub ttft_s: Option<(Estimate, Estimate)>,

@@ -306,6 +306,7 @@ fn counts(runs: &Replicated) -> Value {
     json!({
         "arrived": number(|s| s.arrived),
         "completed": number(|s| s.completed),
+        "answers_in_window": number(|s| s.answers_in_window),
         "late": number(|s| s.late),
         "refused": refused,
         "frames": number(|s| s.frames),

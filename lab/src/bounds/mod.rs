@@ -44,12 +44,12 @@ pub struct Bounded {
 pub struct Run {
     /// Requests that were answered, in order of their ends.
     pub requests: Vec<Bounded>,
-    /// Answers per second between the end of the warm-up and the last answer, of those that count.
+    /// Answers per second between the end of the warm-up and the last answer, whenever their queries arrived.
     pub throughput_rps: Option<f64>,
     /// No schedule answers them at a higher rate: the linear program of [`Run::work_s`].
     pub throughput_bound_rps: Option<f64>,
-    /// Least time, s, in which the stages of the answers that count, and of the frames that arrived after the
-    /// warm-up and were published before the last answer, can be done on all lanes together.
+    /// Least time, s, in which the stages that began after the warm-up can be done on all lanes together: those of
+    /// answers, and of frames published before the last of them.
     pub work_s: f64,
 }
 
@@ -119,6 +119,8 @@ pub fn runs(world: &World) -> Result<Vec<Run>, Faults> {
 #[derive(Clone, Debug)]
 pub(crate) struct Stage {
     pub(crate) id: StageId,
+    /// Whether it began after the warm-up.
+    counts: bool,
     pub(crate) alone: Vec<(f64, Load)>,
 }
 
@@ -162,6 +164,7 @@ impl<'w> Watching<'w> {
             requests: Vec::new(),
             keys: Vec::new(),
             kept: None,
+            answers: 0,
             last: Instant::ZERO,
         };
         Self {
@@ -195,7 +198,7 @@ impl Executor for Watching<'_> {
                 alone.unwrap_or((f64::INFINITY, NO_LOAD))
             });
             let alone = alone.collect();
-            self.book.starts(task, alone);
+            self.book.starts(now, task, alone);
         } else {
             self.book.effect(now, effect);
         }
@@ -213,20 +216,22 @@ struct Book<'w> {
     versions: Vec<BTreeMap<u32, Instant>>,
     /// The same of the newest version.
     published: Vec<Instant>,
-    /// Stages of answers that count.
+    /// Stages of answers, those that began after the warm-up.
     jobs: Vec<Job>,
-    /// Those of frames that arrived after the warm-up, with the time of publication.
+    /// The same of frames, with the time of publication.
     frames: Vec<(Instant, Job)>,
     requests: Vec<Bounded>,
     /// Stream, number and arrival of each.
     keys: Vec<(u16, u32, Instant)>,
     /// The bound stages of each, where they are asked for.
     kept: Option<Vec<Vec<Stage>>>,
+    /// Answers after the warm-up, and the time of the last.
+    answers: u64,
     last: Instant,
 }
 
 impl Book<'_> {
-    fn starts(&mut self, task: &Task, alone: Vec<(f64, Load)>) {
+    fn starts(&mut self, now: Instant, task: &Task, alone: Vec<(f64, Load)>) {
         let kind = self.world.stages[task.stage.0 as usize].kind;
         let moves = matches!(
             kind,
@@ -237,6 +242,7 @@ impl Book<'_> {
         }
         let stage = Stage {
             id: task.stage,
+            counts: now >= self.world.warm_up,
             alone,
         };
         self.tasks.entry(task.ticket).or_default().push(stage);
@@ -265,10 +271,8 @@ impl Book<'_> {
             let arrived = self.arrived.remove(&ticket).unwrap_or(now);
             let path = Path::of(self.world, &stages, false);
             earliest = (arrived + ns(path.before)).max(earliest) + ns(path.bound);
-            if arrived >= self.world.warm_up {
-                let jobs = jobs(&self.world.frame_graph, stages);
-                self.frames.extend(jobs.map(|job| (now, job)));
-            }
+            let jobs = jobs(&self.world.frame_graph, stages);
+            self.frames.extend(jobs.map(|job| (now, job)));
         }
         self.published[stream] = earliest;
         self.versions[stream].insert(version, earliest);
@@ -311,7 +315,8 @@ impl Book<'_> {
             let bound = bound_stages(&world.query_graph, &stages);
             kept.push(bound.cloned().collect());
         }
-        if counts {
+        if now >= world.warm_up {
+            self.answers += 1;
             self.last = now;
             self.jobs.extend(jobs(&world.query_graph, stages));
         }
@@ -321,11 +326,7 @@ impl Book<'_> {
         let window = self.last.saturating_since(self.world.warm_up).as_secs_f64();
         let frames = self.frames.drain(..).filter(|(at, _)| *at <= self.last);
         self.jobs.extend(frames.map(|(_, job)| job));
-        let answers = self
-            .requests
-            .iter()
-            .filter(|request| request.counts)
-            .count() as f64;
+        let answers = self.answers as f64;
         let work_s = throughput::least_time(self.world, &self.jobs) * 1e-9;
         Run {
             throughput_rps: (window > 0.0).then(|| answers / window),
@@ -336,10 +337,10 @@ impl Book<'_> {
     }
 }
 
-/// What must be done for a request or frame, however it is prepared: a rebuild that encodes frames again is the
-/// schedule's own.
+/// What must be done after the warm-up for a request or frame, however it is prepared: a rebuild that encodes frames
+/// again is the schedule's own.
 fn jobs(graph: &Graph, stages: Vec<Stage>) -> impl Iterator<Item = Job> + '_ {
-    let own = move |stage: &Stage| graph.stages.contains(&stage.id);
+    let own = move |stage: &Stage| stage.counts && graph.stages.contains(&stage.id);
     stages.into_iter().filter(own).map(Job::from)
 }
 

@@ -1,8 +1,9 @@
 //! What a run amounted to, folded from the trace as it streams: bounded memory, one definition for
 //! simulated, live and replayed runs.
 //!
-//! Requests that arrive before the warm-up ends are left out of every latency and count. Rates of
-//! answers refer to the time from the end of the warm-up to the last answer or, if that is later, the
+//! Requests that arrive before the warm-up ends are left out of every latency and count. Rates count what
+//! is completed after the warm-up, whoever asked for it: under overload it is long busy with what came
+//! before. They refer to the time from the end of the warm-up to the last answer or, if that is later, the
 //! end of asking; busy times, traffic and energy to that from the end of the warm-up to the end of the
 //! run.
 
@@ -44,9 +45,12 @@ pub struct Metrics<'w> {
     arrived: u64,
     frames: u64,
     completed: u64,
-    /// Of these, of streams whose queries come without waiting for answers.
-    completed_open: u64,
     late: u64,
+    /// Answers after the warm-up, whenever their queries arrived.
+    answered: u64,
+    /// Of these, of streams whose queries come without waiting for answers.
+    answered_open: u64,
+    /// Tokens of `answered`.
     tokens: u64,
     refused: [u64; Reason::ALL.len()],
     refused_frames: [u64; Reason::ALL.len()],
@@ -91,8 +95,9 @@ impl<'w> Metrics<'w> {
             arrived: 0,
             frames: 0,
             completed: 0,
-            completed_open: 0,
             late: 0,
+            answered: 0,
+            answered_open: 0,
             tokens: 0,
             refused: [0; Reason::ALL.len()],
             refused_frames: [0; Reason::ALL.len()],
@@ -144,8 +149,8 @@ impl<'w> Metrics<'w> {
             self.arrived,
             self.frames,
         ) = (0, 0, 0, 0);
-        (self.completed, self.completed_open) = (0, 0);
-        (self.late, self.tokens) = (0, 0);
+        (self.completed, self.late) = (0, 0);
+        (self.answered, self.answered_open, self.tokens) = (0, 0, 0);
         self.evictions = 0;
         self.refused = [0; Reason::ALL.len()];
         self.refused_frames = [0; Reason::ALL.len()];
@@ -173,7 +178,7 @@ impl<'w> Metrics<'w> {
         self.events
     }
 
-    /// Requests answered after the warm-up.
+    /// Answers to requests that arrived after the warm-up.
     pub fn completed(&self) -> u64 {
         self.completed
     }
@@ -286,13 +291,16 @@ impl Sink for Metrics<'_> {
                     self.queries.ends(now);
                 }
                 self.last_completion = now;
+                if now >= self.world.warm_up {
+                    self.answered += 1;
+                    self.answered_open += u64::from(open);
+                    self.tokens += u64::from(done.output);
+                }
                 if done.arrived < self.world.warm_up {
                     return;
                 }
                 self.completed += 1;
-                self.completed_open += u64::from(open);
                 self.late += u64::from(done.late);
-                self.tokens += u64::from(done.output);
                 self.ttft
                     .add(done.first_token.saturating_since(done.arrived));
                 self.completion.add(now.saturating_since(done.arrived));

@@ -84,7 +84,7 @@ pub enum LoadVerdict {
 /// A run in numbers. Times in seconds, energy in joules, memory in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Answers per second over the window.
+    /// Answers per second over the window, whenever their queries arrived.
     pub throughput_rps: f64,
     /// Of these, of streams whose queries come without waiting for answers; absent where there are none.
     pub open_rps: Option<f64>,
@@ -115,6 +115,8 @@ pub struct Summary {
     pub arrived: u64,
     /// Of these, answered.
     pub completed: u64,
+    /// Answers within the window, whenever their queries arrived: what rates count.
+    pub answers_in_window: u64,
     /// Of these, refused, by reason.
     pub refused: Vec<(&'static str, u64)>,
     /// Answered after their deadline.
@@ -135,7 +137,7 @@ pub struct Summary {
     pub mean_bandwidth_gbps: f64,
     /// Energy over the run; absent where the profile has no power.
     pub energy_j: Option<f64>,
-    /// Energy per answer.
+    /// Energy per answer of the window.
     pub energy_per_request_j: Option<f64>,
     /// Mean power.
     pub mean_power_w: Option<f64>,
@@ -193,8 +195,8 @@ pub(super) fn build(
             .collect()
     };
     Summary {
-        throughput_rps: per_s(metrics.completed as f64),
-        open_rps: (metrics.open.contains(&true)).then(|| per_s(metrics.completed_open as f64)),
+        throughput_rps: per_s(metrics.answered as f64),
+        open_rps: (metrics.open.contains(&true)).then(|| per_s(metrics.answered_open as f64)),
         tokens_per_s: per_s(metrics.tokens as f64),
         ttft_s: Latency::of(&metrics.ttft),
         completion_s: Latency::of(&metrics.completion),
@@ -209,6 +211,7 @@ pub(super) fn build(
         run_s,
         arrived: metrics.arrived,
         completed: metrics.completed,
+        answers_in_window: metrics.answered,
         refused: by_reason(&metrics.refused),
         late: metrics.late,
         frames: metrics.frames,
@@ -229,8 +232,8 @@ pub(super) fn build(
         },
         energy_j: energy,
         energy_per_request_j: energy
-            .filter(|_| metrics.completed > 0)
-            .map(|j| j / metrics.completed as f64),
+            .filter(|_| metrics.answered > 0)
+            .map(|j| j / metrics.answered as f64),
         mean_power_w: energy.filter(|_| run_s > 0.0).map(|j| j / run_s),
         peak_temperature_c: warmth.map(|warmth| warmth.peak_c),
         throttled: warmth.map(|warmth| {

@@ -203,13 +203,18 @@ fn compare(world: &World, trace: &Recorder, summary: &Summary) {
 }
 
 fn rates(offline: &Offline<'_>, summary: &Summary) {
-    let all = offline
+    let all: Vec<(Instant, u32)> = offline
         .effects()
-        .filter_map(|(at, effect)| matches!(effect, Effect::Complete(_)).then_some(at));
+        .filter_map(|(at, effect)| match effect {
+            Effect::Complete(done) => Some((at, done.output)),
+            _ => None,
+        })
+        .collect();
+    let ends = all.iter().map(|(at, _)| *at);
     let asked = offline
         .inputs()
         .filter_map(|(at, input)| matches!(input, Input::Query { .. }).then_some(at));
-    let mut end = all.chain(asked).max().unwrap_or(Instant::ZERO);
+    let mut end = ends.chain(asked).max().unwrap_or(Instant::ZERO);
     let world = offline.world;
     let endless = |plan: &QueryPlan| {
         plan.count == u64::MAX && !matches!(plan.arrivals, QueryTimes::Listed(_))
@@ -223,16 +228,16 @@ fn rates(offline: &Offline<'_>, summary: &Summary) {
     if window.0 == 0 {
         return;
     }
-    let tokens: u64 = offline
-        .answers
-        .iter()
-        .map(|(_, done)| u64::from(done.output))
-        .sum();
+    // Whoever asked: what was answered within the window.
+    let within = all.iter().filter(|(at, _)| *at >= world.warm_up);
+    let outputs: Vec<u32> = within.map(|(_, output)| *output).collect();
+    assert_eq!(summary.answers_in_window, outputs.len() as u64);
+    let tokens: u64 = outputs.iter().map(|&output| u64::from(output)).sum();
     let per_s = |count: f64| count / window.as_secs_f64();
     near(
         "throughput",
         summary.throughput_rps,
-        per_s(offline.answers.len() as f64),
+        per_s(outputs.len() as f64),
     );
     near("tokens/s", summary.tokens_per_s, per_s(tokens as f64));
 }

@@ -58,6 +58,37 @@ fn shares_are_of_the_whole_run_though_answers_end_early() {
 }
 
 #[test]
+fn an_overloaded_lane_answers_as_fast_after_a_warm_up_as_before() {
+    // Asked every 10 ms, answered every 22 ms: the warm-up ends amid queries that came long before.
+    let text = "[[streams]]\nname = 'cam'\n\
+                queries = { arrivals = { periodic = { period_s = 0.01 } }, prompt_tokens = 2, output_tokens = 3 }";
+    let warm =
+        |warm_up_s: u32| {
+            let toy = toy().set("policy = { single = { lane = 'a' } }").table(&format!(
+            "[run]\nhorizon_s = 30.0\nwarm_up_s = {warm_up_s}.0\n[limits]\nmax_requests = 10000"
+        ));
+            summary(&toy.table(text))
+        };
+    for warm_up_s in [0, 15] {
+        let summary = warm(warm_up_s);
+        for (got, each) in [
+            (summary.throughput_rps, 1.0),
+            (summary.tokens_per_s, 3.0),
+            (summary.open_rps.expect("nobody waits for answers"), 1.0),
+        ] {
+            let want = each / 0.022;
+            assert!(
+                (got / want - 1.0).abs() < 0.001,
+                "{warm_up_s}: {got} of {want}"
+            );
+        }
+        // Latencies and counts are of those that arrived after it.
+        assert_eq!(summary.completed, summary.arrived);
+        assert_eq!(summary.completed, (30 - u64::from(warm_up_s)) * 100);
+    }
+}
+
+#[test]
 fn a_run_that_stops_answering_is_not_faster() {
     // 4094 tokens are 408 frames of 10, a prompt and an answer: from then on queries are refused.
     let full = toy()
