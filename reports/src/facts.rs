@@ -40,6 +40,8 @@ pub struct Facts {
     pub streams: Vec<(String, Vec<String>)>,
     /// Most queries in the system, `limits.max_requests`.
     pub max_requests: u32,
+    /// Most frames of a stream that wait, `limits.max_pending_frames`.
+    pub max_pending_frames: u32,
     /// Longest context of the model, tokens.
     pub longest_context: u32,
     /// Queries per second that the sources ask on average; absent where users wait for answers.
@@ -114,6 +116,7 @@ impl Facts {
                 .map(|stream| (stream.name.clone(), describe(stream)))
                 .collect(),
             max_requests: world.max_requests,
+            max_pending_frames: world.max_pending_frames,
             longest_context: world.model.max_context_tokens,
             offered_rps: offered_rps(&world.streams, world.horizon),
             open_rps: open_rps(&world.streams, world.horizon),

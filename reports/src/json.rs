@@ -222,6 +222,8 @@ fn load(runs: &Replicated) -> Value {
         "frames_index": value(runs.estimate(|s| s.frames_index)),
         "overload": runs.overload(),
         "open_rps": value(runs.estimate(|s| s.open_rps)),
+        "frames_rps": value(runs.estimate(|s| s.frames_rps)),
+        "published_rps": value(runs.estimate(|s| s.published_rps)),
     })
 }
 

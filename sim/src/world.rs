@@ -139,6 +139,14 @@ impl World {
         self.lanes[lane.0 as usize].engine
     }
 
+    /// Whether some source of queries is ended by nothing but the horizon.
+    pub fn asks_until_horizon(&self) -> bool {
+        let mut queries = self.streams.iter().filter_map(|s| s.queries.as_ref());
+        let endless = queries
+            .any(|plan| plan.count == u64::MAX && !matches!(plan.arrivals, QueryTimes::Listed(_)));
+        endless && self.horizon != Instant::NEVER
+    }
+
     /// Whether there are queries, and all come from users who wait for their answers first.
     pub fn closed_loop(&self) -> bool {
         let mut waits = self

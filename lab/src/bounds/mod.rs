@@ -44,12 +44,13 @@ pub struct Bounded {
 pub struct Run {
     /// Requests that were answered, in order of their ends.
     pub requests: Vec<Bounded>,
-    /// Answers per second between the end of the warm-up and the last answer, whenever their queries arrived.
+    /// Answers per second between the end of the warm-up and the horizon (where no source asks until then: the last
+    /// answer), whenever their queries arrived.
     pub throughput_rps: Option<f64>,
     /// No schedule answers them at a higher rate: the linear program of [`Run::work_s`].
     pub throughput_bound_rps: Option<f64>,
     /// Least time, s, in which the stages that began after the warm-up can be done on all lanes together: those of
-    /// answers, and of frames published before the last of them.
+    /// those answers, and of frames published in that time.
     pub work_s: f64,
 }
 
@@ -315,7 +316,12 @@ impl Book<'_> {
             let bound = bound_stages(&world.query_graph, &stages);
             kept.push(bound.cloned().collect());
         }
-        if now >= world.warm_up {
+        let until = if world.asks_until_horizon() {
+            world.horizon
+        } else {
+            Instant::NEVER
+        };
+        if now >= world.warm_up && now <= until {
             self.answers += 1;
             self.last = now;
             self.jobs.extend(jobs(&world.query_graph, stages));
@@ -323,13 +329,18 @@ impl Book<'_> {
     }
 
     fn close(mut self) -> Run {
-        let window = self.last.saturating_since(self.world.warm_up).as_secs_f64();
-        let frames = self.frames.drain(..).filter(|(at, _)| *at <= self.last);
+        let end = if self.world.asks_until_horizon() {
+            self.world.horizon
+        } else {
+            self.last
+        };
+        let window = end.saturating_since(self.world.warm_up).as_secs_f64();
+        let frames = self.frames.drain(..).filter(|(at, _)| *at <= end);
         self.jobs.extend(frames.map(|(_, job)| job));
         let answers = self.answers as f64;
         let work_s = throughput::least_time(self.world, &self.jobs) * 1e-9;
         Run {
-            throughput_rps: (window > 0.0).then(|| answers / window),
+            throughput_rps: (window > 0.0 && answers > 0.0).then(|| answers / window),
             throughput_bound_rps: (work_s > 0.0).then(|| answers / work_s),
             work_s,
             requests: self.requests,

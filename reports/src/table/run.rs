@@ -80,6 +80,7 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
                 overload(&causes),
                 percent(busiest)
             );
+            text += &frames_beyond(facts, runs, &causes);
             // Refusals for memory say nothing of what the lanes can serve.
             let queries = ["queries_wait", "queries_refused"]
                 .iter()
@@ -120,6 +121,41 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
             &format!("the queue grew in {saturated} of {count} replications"),
         );
     }
+}
+
+/// How far away what frames ask is from what is ingested, where that is too little.
+fn frames_beyond(facts: &Facts, runs: &Replicated, causes: &[&str]) -> String {
+    let refused = causes.contains(&"frames_refused");
+    if !refused && !causes.contains(&"frames_wait") {
+        return String::new();
+    }
+    let rates = (
+        mean(runs, |s| s.frames_rps),
+        mean(runs, |s| s.published_rps),
+    );
+    let (Some(asked), Some(published)) = rates else {
+        return String::new();
+    };
+    let mut text = format!(
+        "; {} frames /s came, {} /s were published",
+        short(asked),
+        short(published)
+    );
+    if refused {
+        // What a full queue turns away, lanes with time left might have ingested.
+        let limit = facts.max_pending_frames;
+        _ = write!(
+            text,
+            ": what is missing, `limits.max_pending_frames` = {limit} refused"
+        );
+    } else if published > 0.0 {
+        _ = write!(
+            text,
+            ": {} times what it can ingest beside these queries",
+            short(asked / published)
+        );
+    }
+    text
 }
 
 /// What is overloaded, in words.

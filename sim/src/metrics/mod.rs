@@ -2,10 +2,10 @@
 //! simulated, live and replayed runs.
 //!
 //! Requests that arrive before the warm-up ends are left out of every latency and count. Rates count what
-//! is completed after the warm-up, whoever asked for it: under overload it is long busy with what came
-//! before. They refer to the time from the end of the warm-up to the last answer or, if that is later, the
-//! end of asking; busy times, traffic and energy to that from the end of the warm-up to the end of the
-//! run.
+//! is completed within the window, whoever asked for it and when: what waits at its start stands for what
+//! waits at its end. It reaches from the end of the warm-up to the horizon where a source asks until then,
+//! else to the last query or answer; busy times, traffic and energy refer to the time from the end of the
+//! warm-up to the end of the run.
 
 mod named;
 mod queue;
@@ -48,9 +48,11 @@ pub struct Metrics<'w> {
     late: u64,
     /// Answers after the warm-up, whenever their queries arrived.
     answered: u64,
+    /// Of these, within the window.
+    in_window: u64,
     /// Of these, of streams whose queries come without waiting for answers.
-    answered_open: u64,
-    /// Tokens of `answered`.
+    in_window_open: u64,
+    /// Tokens of `in_window`.
     tokens: u64,
     refused: [u64; Reason::ALL.len()],
     refused_frames: [u64; Reason::ALL.len()],
@@ -74,6 +76,8 @@ pub struct Metrics<'w> {
     /// Frames neither published nor refused.
     backlog: Queue,
     events: u64,
+    /// The horizon where a source asks until then; else never.
+    window_end: Instant,
     last: Instant,
     last_query: Instant,
     last_completion: Instant,
@@ -97,7 +101,8 @@ impl<'w> Metrics<'w> {
             completed: 0,
             late: 0,
             answered: 0,
-            answered_open: 0,
+            in_window: 0,
+            in_window_open: 0,
             tokens: 0,
             refused: [0; Reason::ALL.len()],
             refused_frames: [0; Reason::ALL.len()],
@@ -125,6 +130,11 @@ impl<'w> Metrics<'w> {
             queries: Queue::default(),
             backlog: Queue::default(),
             events: 0,
+            window_end: if world.asks_until_horizon() {
+                world.horizon
+            } else {
+                Instant::NEVER
+            },
             last: Instant::ZERO,
             last_query: Instant::ZERO,
             last_completion: Instant::ZERO,
@@ -150,7 +160,8 @@ impl<'w> Metrics<'w> {
             self.frames,
         ) = (0, 0, 0, 0);
         (self.completed, self.late) = (0, 0);
-        (self.answered, self.answered_open, self.tokens) = (0, 0, 0);
+        (self.answered, self.tokens) = (0, 0);
+        (self.in_window, self.in_window_open) = (0, 0);
         self.evictions = 0;
         self.refused = [0; Reason::ALL.len()];
         self.refused_frames = [0; Reason::ALL.len()];
@@ -280,6 +291,7 @@ impl Sink for Metrics<'_> {
                     && let Some(arrived) = self.frame_arrivals[stream.0 as usize].pop_front()
                 {
                     self.backlog.ends(now);
+                    self.backlog.served(now, self.world.warm_up);
                     if arrived >= self.world.warm_up {
                         self.publication.add(now.saturating_since(arrived));
                     }
@@ -293,8 +305,11 @@ impl Sink for Metrics<'_> {
                 self.last_completion = now;
                 if now >= self.world.warm_up {
                     self.answered += 1;
-                    self.answered_open += u64::from(open);
-                    self.tokens += u64::from(done.output);
+                    if now <= self.window_end {
+                        self.in_window += 1;
+                        self.in_window_open += u64::from(open);
+                        self.tokens += u64::from(done.output);
+                    }
                 }
                 if done.arrived < self.world.warm_up {
                     return;

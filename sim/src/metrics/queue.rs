@@ -29,6 +29,9 @@ pub(super) struct Queue {
     arrived: u64,
     /// Of these, turned away because the queue was full.
     turned_away: u64,
+    /// Served after the warm-up, whenever they arrived; as the newest arrival came.
+    served: u64,
+    served_at_arrival: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +57,9 @@ pub(super) struct Trend {
     pub(super) grows: bool,
     /// It is full so often that much of what arrives is turned away.
     pub(super) overflows: bool,
+    /// Arrivals per second from the end of the warm-up to the newest, and how many were served in that time.
+    pub(super) asked_rps: f64,
+    pub(super) served_rps: f64,
 }
 
 impl Trend {
@@ -78,6 +84,7 @@ impl Queue {
     pub(super) fn arrives(&mut self, now: Instant, warm_up: Instant, busiest: u64) {
         self.changes(now, 1);
         self.at_arrival = self.now;
+        self.served_at_arrival = self.served;
         let span = now.saturating_since(warm_up).0;
         self.busiest = busiest as f64 / span.max(1) as f64;
         self.arrived += u64::from(now >= warm_up);
@@ -88,13 +95,18 @@ impl Queue {
         self.changes(now, -1);
     }
 
+    /// The one that ended was served.
+    pub(super) fn served(&mut self, now: Instant, warm_up: Instant) {
+        self.served += u64::from(now >= warm_up);
+    }
+
     /// The one that ended had arrived after the warm-up, and was turned away.
     pub(super) fn turned_away(&mut self) {
         self.turned_away += 1;
     }
 
     /// Its trend; `None`: too few arrivals, or nothing ever waited.
-    pub(super) fn trend(&self) -> Option<Trend> {
+    pub(super) fn trend(&self, warm_up: Instant) -> Option<Trend> {
         let State {
             at: span,
             area,
@@ -112,11 +124,16 @@ impl Queue {
         // may be noise.
         let grew = busiest >= FULL || f64::from(count) > 1.5 * area / span + 4.0;
         let refused = self.turned_away as f64 / self.arrived as f64;
+        // Some arrived after the warm-up, and not all of them at its end, or nothing ever waited.
+        let window_s = ((span - warm_up.0 as f64) * 1e-9).max(1e-9);
         Some(Trend {
             index,
             busiest,
             grows: index > GROWING && grew,
             overflows: refused > TURNED_AWAY,
+            // The newest ends the time in which they are counted.
+            asked_rps: (self.arrived - 1) as f64 / window_s,
+            served_rps: self.served_at_arrival as f64 / window_s,
         })
     }
 }
@@ -151,11 +168,11 @@ mod tests {
 
     #[test]
     fn a_level_queue_is_level_and_a_ramp_is_one() {
-        let level = play(0.5, |_| Some(1_500_000_000)).trend();
+        let level = play(0.5, |_| Some(1_500_000_000)).trend(WARM_UP);
         let level = level.expect("is judged");
         assert!(level.index.abs() < 0.1, "{level:?}");
         assert!(!level.grows && !level.near() && !level.overflows);
-        let ramp = play(0.5, |_| None).trend().expect("is judged");
+        let ramp = play(0.5, |_| None).trend(WARM_UP).expect("is judged");
         assert!((ramp.index - 1.0).abs() < 0.1, "{ramp:?}");
         assert!(ramp.grows);
     }
@@ -168,8 +185,12 @@ mod tests {
             let at = Instant(second * 1_000_000_000);
             queue.arrives(at, warm_up, at.saturating_since(warm_up).0);
         }
-        let trend = queue.trend().expect("is judged");
+        let trend = queue.trend(warm_up).expect("is judged");
         assert!((trend.index - 1.0).abs() < 0.1 && trend.grows, "{trend:?}");
+        assert!(
+            (trend.asked_rps - 1.0).abs() < 1e-9 && trend.served_rps == 0.0,
+            "{trend:?}"
+        );
     }
 
     #[test]
@@ -182,10 +203,10 @@ mod tests {
                 100_000_000
             })
         };
-        let trend = play(0.4, ends).trend().expect("is judged");
+        let trend = play(0.4, ends).trend(WARM_UP).expect("is judged");
         assert!(trend.index > GROWING && !trend.grows && trend.near());
         // The same on a lane that never rests is growth.
-        assert!(play(0.99, ends).trend().expect("is judged").grows);
+        assert!(play(0.99, ends).trend(WARM_UP).expect("is judged").grows);
     }
 
     #[test]
@@ -195,7 +216,7 @@ mod tests {
             for _ in 0..refused {
                 queue.turned_away();
             }
-            let trend = queue.trend().expect("is judged");
+            let trend = queue.trend(WARM_UP).expect("is judged");
             assert_eq!(trend.overflows, overflows, "{share} {refused}");
         }
     }

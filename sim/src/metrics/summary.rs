@@ -7,7 +7,6 @@ use super::{Metrics, Sample};
 use crate::dispatch::Reason;
 use crate::soc::Warmth;
 use crate::time::{Duration, Instant};
-use crate::workload::QueryTimes;
 use crate::world::STAGES_MAX;
 
 /// Mean and quantiles of a time, s. All absent when nothing was measured.
@@ -106,8 +105,8 @@ pub struct Summary {
     pub publication_s: Latency,
     /// Time of the last event.
     pub makespan_s: f64,
-    /// From the end of the warm-up to the last answer or, if later, the end of asking: what rates of
-    /// answers refer to.
+    /// From the end of the warm-up to the horizon where a source asks until then, else to the last query or
+    /// answer: what rates of answers refer to.
     pub window_s: f64,
     /// From the end of the warm-up to the end of the run: what busy shares, traffic and energy refer to.
     pub run_s: f64,
@@ -137,7 +136,7 @@ pub struct Summary {
     pub mean_bandwidth_gbps: f64,
     /// Energy over the run; absent where the profile has no power.
     pub energy_j: Option<f64>,
-    /// Energy per answer of the window.
+    /// Energy of the run ÷ answers after the warm-up, whenever their queries arrived.
     pub energy_per_request_j: Option<f64>,
     /// Mean power.
     pub mean_power_w: Option<f64>,
@@ -162,6 +161,11 @@ pub struct Summary {
     pub saturation_index: Option<f64>,
     /// The same of the frames that were not published yet.
     pub frames_index: Option<f64>,
+    /// Frames that arrived per second, refused ones included, from the end of the warm-up to the newest; absent where
+    /// no trend was read.
+    pub frames_rps: Option<f64>,
+    /// Frames that were published per second in that time.
+    pub published_rps: Option<f64>,
     /// Stages played outside their measured range: engine, stage, how often.
     pub unmeasured: Vec<(String, String, u64)>,
     /// Inputs that the scheduler handled.
@@ -175,7 +179,13 @@ pub(super) fn build(
     warmth: Option<Warmth>,
 ) -> Summary {
     let world = metrics.world;
-    let window = asked_until(metrics).saturating_since(world.warm_up);
+    // A run that stops answering is not faster, and one that has much left to answer not slower.
+    let last = metrics.last_query.max(metrics.last_completion);
+    let end = match metrics.window_end {
+        Instant::NEVER => last,
+        horizon => horizon,
+    };
+    let window = end.saturating_since(world.warm_up);
     let window_s = window.as_secs_f64();
     let per_s = |count: f64| {
         if window_s > 0.0 {
@@ -195,8 +205,8 @@ pub(super) fn build(
             .collect()
     };
     Summary {
-        throughput_rps: per_s(metrics.answered as f64),
-        open_rps: (metrics.open.contains(&true)).then(|| per_s(metrics.answered_open as f64)),
+        throughput_rps: per_s(metrics.in_window as f64),
+        open_rps: (metrics.open.contains(&true)).then(|| per_s(metrics.in_window_open as f64)),
         tokens_per_s: per_s(metrics.tokens as f64),
         ttft_s: Latency::of(&metrics.ttft),
         completion_s: Latency::of(&metrics.completion),
@@ -211,7 +221,7 @@ pub(super) fn build(
         run_s,
         arrived: metrics.arrived,
         completed: metrics.completed,
-        answers_in_window: metrics.answered,
+        answers_in_window: metrics.in_window,
         refused: by_reason(&metrics.refused),
         late: metrics.late,
         frames: metrics.frames,
@@ -251,27 +261,10 @@ pub(super) fn build(
         busiest_lane: load.busiest,
         saturation_index: load.queries.map(|trend| trend.index),
         frames_index: load.frames.map(|trend| trend.index),
+        frames_rps: load.frames.map(|trend| trend.asked_rps),
+        published_rps: load.frames.map(|trend| trend.served_rps),
         unmeasured: outside(metrics, unmeasured),
         events: metrics.events,
-    }
-}
-
-/// The later of the last answer and the end of asking: a run that stops answering is not faster.
-///
-/// Queries are asked until the horizon by sources that nothing else ends, else to the last that came.
-fn asked_until(metrics: &Metrics<'_>) -> Instant {
-    let world = metrics.world;
-    let mut queries = world
-        .streams
-        .iter()
-        .filter_map(|stream| stream.queries.as_ref());
-    let endless = queries
-        .any(|plan| plan.count == u64::MAX && !matches!(plan.arrivals, QueryTimes::Listed(_)));
-    let last = metrics.last_query.max(metrics.last_completion);
-    if endless && world.horizon != Instant::NEVER {
-        last.max(world.horizon)
-    } else {
-        last
     }
 }
 
@@ -352,8 +345,8 @@ impl Load {
         if world.closed_loop() {
             return load;
         }
-        load.queries = metrics.queries.trend();
-        load.frames = metrics.backlog.trend();
+        load.queries = metrics.queries.trend(world.warm_up);
+        load.frames = metrics.backlog.trend(world.warm_up);
         let trends = || load.queries.into_iter().chain(load.frames);
         load.busiest = trends()
             .map(|trend| trend.busiest)

@@ -221,7 +221,7 @@ fn rates(offline: &Offline<'_>, summary: &Summary) {
     };
     let mut plans = world.streams.iter().filter_map(|s| s.queries.as_ref());
     if world.horizon != Instant::NEVER && plans.any(endless) {
-        end = end.max(world.horizon);
+        end = world.horizon;
     }
     let window = end.saturating_since(world.warm_up);
     near("window", summary.window_s, window.as_secs_f64());
@@ -229,7 +229,9 @@ fn rates(offline: &Offline<'_>, summary: &Summary) {
         return;
     }
     // Whoever asked: what was answered within the window.
-    let within = all.iter().filter(|(at, _)| *at >= world.warm_up);
+    let within = all
+        .iter()
+        .filter(|(at, _)| *at >= world.warm_up && *at <= end);
     let outputs: Vec<u32> = within.map(|(_, output)| *output).collect();
     assert_eq!(summary.answers_in_window, outputs.len() as u64);
     let tokens: u64 = outputs.iter().map(|&output| u64::from(output)).sum();

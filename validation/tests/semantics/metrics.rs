@@ -78,10 +78,11 @@ fn an_overloaded_lane_answers_as_fast_after_a_warm_up_as_before() {
         ] {
             let want = each / 0.022;
             assert!(
-                (got / want - 1.0).abs() < 0.001,
+                (got / want - 1.0).abs() < 0.002,
                 "{warm_up_s}: {got} of {want}"
             );
         }
+        assert_eq!(summary.window_s, 30.0 - f64::from(warm_up_s));
         // Latencies and counts are of those that arrived after it.
         assert_eq!(summary.completed, summary.arrived);
         assert_eq!(summary.completed, (30 - u64::from(warm_up_s)) * 100);
