@@ -13,6 +13,10 @@ use crate::world::World;
 
 /// The toy with another engine that answers, and a script as its policy.
 fn loaded(script: &str, params: &str) -> Result<World, Faults> {
+    loaded_as(toy::SCENARIO, script, params)
+}
+
+fn loaded_as(scenario: &str, script: &str, params: &str) -> Result<World, Faults> {
     let mut toy = Toy::default();
     let unable = "[engines.npu.unsupported]\ndecode = \"the runtime has no sampler\"\n";
     assert!(toy.costs.contains(unable));
@@ -23,7 +27,7 @@ fn loaded(script: &str, params: &str) -> Result<World, Faults> {
     );
     toy.files.push(("p.rhai".to_owned(), script.to_owned()));
     let policy = format!("seed = 7\npolicy = {{ script = \"p.rhai\"{params} }}");
-    let scenario = toy::SCENARIO.replace("seed = 7", &policy);
+    let scenario = scenario.replace("seed = 7", &policy);
     load_scenario("s.toml", &scenario, &toy, &toy)
 }
 
@@ -52,7 +56,7 @@ fn fate(script: &str) -> String {
 }
 
 /// Scripts that are wrong, each in its own way.
-const WRONG: [(&str, &str); 38] = [
+const WRONG: [(&str, &str); 45] = [
     ("nothing", ""),
     ("no function", "fn weigh(request, candidate, view) { 1 }"),
     ("both", "fn score(r, c, v) { 1 }\nfn decide(r, c, v) { 0 }"),
@@ -132,6 +136,34 @@ const WRONG: [(&str, &str); 38] = [
         "fn score(r, c, v) {\n    c.wait_ns = 0;\n    1\n}",
     ),
     ("a loop without end", "fn score(r, c, v) {\n    loop { }\n}"),
+    (
+        "a loop that does something without end",
+        "fn score(r, c, v) {\n    let x = 0;\n    loop {\n        x += 1;\n        x -= 1;\n    }\n}",
+    ),
+    (
+        "a loop without end elsewhere",
+        "fn help(x) {\n    while x >= 0 { x += 1; x -= 1; }\n}\nfn score(r, c, v) {\n    help(1)\n}",
+    ),
+    (
+        "an empty loop with a condition",
+        "fn help(x) {\n    while x >= 0 {\n    }\n}\nfn score(r, c, v) {\n    help(1)\n}",
+    ),
+    (
+        "two loops, of which one has no end",
+        "fn help(x) {\n    // for all of them\n    do { x += 1; } while x > 0;\n}\nfn score(r, c, v) {\n    for lane in v.lanes { help(1); }\n    1\n}",
+    ),
+    (
+        "steps without a loop",
+        "fn twice(n) {\n    if n == 0 { 1 } else { twice(n - 1) + twice(n - 1) }\n}\nfn score(r, c, v) {\n    twice(30)\n}",
+    ),
+    (
+        "comparisons without end",
+        "fn score(r, c, v) {\n    let a = [];\n    a.pad(900, 1);\n    loop {\n        if a != a { break; }\n    }\n}",
+    ),
+    (
+        "lists within a list",
+        "fn score(r, c, v) {\n    let a = [];\n    a.pad(40, 1);\n    let b = [];\n    loop { b += [a]; }\n}",
+    ),
     (
         "calls without end",
         "fn deep(x) { deep(x + 1) }\nfn score(r, c, v) { deep(0) }",
@@ -290,6 +322,29 @@ fn ingest(item, candidates, view) {
 "#;
     let trace = played(&world(script, ""), 0).unwrap_or_else(|faults| panic!("{faults}"));
     assert!(ends(&trace).0.len() > 10);
+}
+
+/// A queue grows with the load: the limit on a script's own lists is none on it.
+#[test]
+fn a_queue_may_be_longer_than_a_list() {
+    let script = r#"
+fn decide(request, candidates, view) {
+    let queue = view.lane("cpu").queue;
+    if queue.len() == 1200 {
+        let count = 0;
+        for item in queue { count += 1; }
+        if count == queue.len && queue[-1].index == queue[count - 1].index && !queue.is_empty() {
+            throw "all are seen";
+        }
+        queue[count]
+    }
+    place(candidates[0])
+}
+"#;
+    let scenario = toy::SCENARIO.replace("rate_hz = 0.2", "rate_hz = 50.0");
+    let world = loaded_as(&scenario, script, "").unwrap_or_else(|faults| panic!("{faults}"));
+    let ended = played(&world, 0).expect_err("the script throws");
+    assert!(ended.to_string().contains("all are seen"), "{ended}");
 }
 
 /// What a guide to the view leaves out nobody finds.

@@ -10,16 +10,17 @@ use rhai::{Dynamic, Engine, EvalAltResult, Map, OptimizationLevel, Position};
 
 use super::values;
 
-/// Steps that one call of a function may take.
-pub(super) const OPERATIONS_MAX: u64 = 1_000_000;
+/// Steps that one call of a function may take. A step may compare or copy a whole list or text, so their sizes bound
+/// what it takes.
+pub(super) const OPERATIONS_MAX: u64 = 250_000;
 /// Calls within each other: a thread's stack of 2 MiB holds them in every build.
 pub(super) const CALLS_MAX: usize = 32;
 /// Depth of an expression.
 const DEPTH_MAX: usize = 64;
 /// Bytes of a text.
-pub(super) const TEXT_MAX: usize = 1 << 16;
-/// Entries of a list or a map.
-pub(super) const LIST_MAX: usize = 10_000;
+pub(super) const TEXT_MAX: usize = 4096;
+/// Entries of a list or a map, those of lists within it included.
+pub(super) const LIST_MAX: usize = 1000;
 /// Variables of a call, and functions of a script.
 const NAMES_MAX: usize = 1000;
 

@@ -267,6 +267,46 @@ impl Program {
         at..(at + name.len()).min(self.text.len())
     }
 
+    /// Where the script has loops, in order: the interpreter forgets at which of them a call ran out of steps.
+    fn loops(&self) -> Vec<Range<usize>> {
+        let keywords = ["loop", "while", "for", "do"].into_iter();
+        let found = keywords.flat_map(|word| self.words(word).map(|at| at..at + word.len()));
+        let line = |at: usize| self.text[..at].rsplit('\n').next().unwrap_or_default();
+        let mut found: Vec<_> = found
+            .filter(|range| !line(range.start).contains("//"))
+            .collect();
+        found.sort_unstable_by_key(|range| range.start);
+        // `do { … } while` is one loop.
+        let dos = found.iter().filter(|range| range.len() == 2).count();
+        let whiles = found.iter().filter(|range| range.len() == 5).count();
+        if dos > 0 && dos == whiles {
+            found.retain(|range| range.len() != 5);
+        }
+        found
+    }
+
+    /// A call that took too many steps: at the script's loop, if it has one, else with the lines of all.
+    fn too_many_steps(&self, fault: Diagnostic) -> Diagnostic {
+        let loops = self.loops();
+        if let [only] = loops.as_slice() {
+            return Diagnostic {
+                span: only.clone(),
+                ..fault
+            };
+        }
+        let line = |range: &Range<usize>| self.text[..range.start].matches('\n').count() + 1;
+        let mut lines: Vec<String> = loops.iter().map(|range| line(range).to_string()).collect();
+        lines.dedup();
+        match lines.as_slice() {
+            [] => fault.help("it has no loop: look for functions that call each other too often"),
+            lines => fault.help(format!(
+                "a call may take {OPERATIONS_MAX} of them: look for a loop that does not end in line{} {}",
+                if lines.len() == 1 { "" } else { "s" },
+                lines.join(", ")
+            )),
+        }
+    }
+
     /// An error with its place; what has none is of the function that was called.
     fn fault(&self, error: &EvalAltResult, called: Option<Function>) -> Diagnostic {
         let inner = error.unwrap_inner();
@@ -280,9 +320,13 @@ impl Program {
             _ => span(&self.text, position),
         };
         let fault = Diagnostic::new(&self.name, place, message, "here");
-        match help {
+        let fault = match help {
             Some(help) => fault.help(help),
             None => fault,
+        };
+        match inner {
+            EvalAltResult::ErrorTooManyOperations(_) => self.too_many_steps(fault),
+            _ => fault,
         }
     }
 }

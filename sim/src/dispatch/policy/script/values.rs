@@ -33,6 +33,14 @@ struct StreamValue(Arc<Facts>, u16);
 #[derive(Clone, Debug)]
 struct ItemValue(Arc<Facts>, u8, Option<usize>);
 
+/// A list that is as long as the load makes it, and is never copied: the limit on lists is none on it.
+#[derive(Clone, Debug)]
+enum ListValue {
+    Streams(Arc<Facts>),
+    /// What waits for a lane.
+    Queue(Arc<Facts>, u8),
+}
+
 /// What `decide` decides.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Verdict {
@@ -110,6 +118,58 @@ impl ItemValue {
     }
 }
 
+impl ListValue {
+    fn len(&self) -> usize {
+        match self {
+            Self::Streams(facts) => facts.names.streams.len(),
+            Self::Queue(facts, lane) => facts.lanes[*lane as usize].queue.len(),
+        }
+    }
+
+    fn at(&self, at: usize) -> Dynamic {
+        match self {
+            Self::Streams(facts) => Dynamic::from(StreamValue(Arc::clone(facts), at as u16)),
+            Self::Queue(facts, lane) => {
+                Dynamic::from(ItemValue(Arc::clone(facts), *lane, Some(at)))
+            }
+        }
+    }
+}
+
+fn beyond(at: i64, count: usize) -> Raised {
+    raised(format!("there is no entry {at} in a list of {count}"))
+}
+
+impl IntoIterator for ListValue {
+    type Item = Dynamic;
+    type IntoIter = Box<dyn Iterator<Item = Dynamic>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new((0..self.len()).map(move |at| self.at(at)))
+    }
+}
+
+impl CustomType for ListValue {
+    fn build(mut builder: TypeBuilder<'_, Self>) {
+        let len = |list: &mut Self| list.len() as i64;
+        builder
+            .with_name("List")
+            .is_iterable()
+            .with_indexer_get(|list: &mut Self, at: i64| {
+                let count = list.len();
+                // As in a list of the language, −1 is the last.
+                let from_start = if at < 0 { at + count as i64 } else { at };
+                match usize::try_from(from_start) {
+                    Ok(at) if at < count => Ok(list.at(at)),
+                    _ => Err(beyond(at, count)),
+                }
+            })
+            .with_get("len", len)
+            .with_fn("len", len)
+            .with_fn("is_empty", |list: &mut Self| list.len() == 0);
+    }
+}
+
 /// The place of a name among names.
 fn named(names: &[ImmutableString], what: &str, name: &str) -> Result<usize, Raised> {
     let found = names.iter().position(|known| known == name);
@@ -128,6 +188,7 @@ pub(super) fn register(engine: &mut Interpreter) {
         .build_type::<EngineValue>()
         .build_type::<StreamValue>()
         .build_type::<ItemValue>()
+        .build_type::<ListValue>()
         .register_type_with_name::<Verdict>("Decision")
         .register_fn("place", |candidate: CandidateValue| {
             Verdict::Place(candidate.1, None)
@@ -195,9 +256,7 @@ impl CustomType for ViewValue {
                 })
             })
             .with_get("streams", |v: &mut Self| {
-                list(&v.0, v.0.names.streams.len(), |facts, at| {
-                    StreamValue(facts, at as u16)
-                })
+                ListValue::Streams(Arc::clone(&v.0))
             })
             .with_fn("lane", |v: &mut Self, name: &str| {
                 let at = named(&v.0.names.lanes, "lane", name)?;
@@ -302,10 +361,8 @@ impl CustomType for LaneValue {
             .with_get("queries", |l: &mut Self| l.get().queries)
             .with_get("frames", |l: &mut Self| l.get().frames)
             .with_get("intensity", |l: &mut Self| l.get().intensity)
-            .with_get("queue", |l: &mut Self| -> Array {
-                let all = 0..l.get().queue.len();
-                all.map(|at| Dynamic::from(ItemValue(Arc::clone(&l.0), l.1, Some(at))))
-                    .collect()
+            .with_get("queue", |l: &mut Self| {
+                ListValue::Queue(Arc::clone(&l.0), l.1)
             });
     }
 }
