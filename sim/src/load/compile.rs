@@ -102,6 +102,46 @@ pub(super) fn compile(
     }
 }
 
+/// Checks files of which some could be read in part only. What has no effect is not asked: it may have one with what
+/// is not read.
+pub(super) fn partly(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) {
+    let Some(checked) = check(parts, faults) else {
+        return;
+    };
+    let place = parts.scenario.root().key("policy");
+    let policy = &parts.scenario.raw.policy;
+    policy::check(
+        policy,
+        &place,
+        &checked.soc,
+        &checked.stages,
+        &checked.costs,
+        &checked.streams,
+        faults,
+    );
+    faults.extend(policy::check_script(policy, &place, parts.scripts));
+}
+
+/// Checks files each by itself, where one that they need is not to be had.
+pub(super) fn each(
+    scenario: Option<(&File<ScenarioFile>, &Traces)>,
+    soc: Option<&File<SocFile>>,
+    model: Option<&File<ModelFile>>,
+    faults: &mut Vec<Diagnostic>,
+) {
+    if let Some((scenario, traces)) = scenario {
+        let streams = streams::lower(scenario, traces, 1, faults);
+        arrivals::check(scenario, &streams, faults);
+    }
+    if let Some(soc) = soc {
+        soc::lower(soc, faults);
+    }
+    if let Some(model) = model {
+        graph::lower(model, faults);
+        model_sizes(model, faults);
+    }
+}
+
 fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
     let mut warnings = Vec::new();
     let mut soc = soc::lower(parts.soc, faults);

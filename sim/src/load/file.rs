@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
+use super::cured::{self, Stand};
 use super::document::{Document, Place};
 use super::numbers::Numbers;
 use super::shape::Shape;
@@ -68,24 +69,75 @@ impl<T: DeserializeOwned> File<T> {
     }
 }
 
+/// What came of reading a file.
+#[derive(Debug)]
+pub(super) enum Reading<T> {
+    /// Its form is right.
+    Sound(File<T>),
+    /// Read in spite of faults of form, with small and with large numbers where they are wrong.
+    Cured(Box<[File<T>; 2]>),
+    /// Not at all.
+    Lost,
+}
+
+impl<T> Reading<T> {
+    /// The file, if its form is right.
+    pub(super) fn sound(self) -> Option<File<T>> {
+        match self {
+            Self::Sound(file) => Some(file),
+            Self::Cured(_) | Self::Lost => None,
+        }
+    }
+
+    /// The file as far as it can be read.
+    pub(super) fn with(&self, stand: Stand) -> Option<&File<T>> {
+        match self {
+            Self::Sound(file) => Some(file),
+            Self::Cured(files) => Some(&files[stand as usize]),
+            Self::Lost => None,
+        }
+    }
+}
+
 /// Faults of several files, with the texts that they point into.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     sources: Vec<(String, String)>,
+    /// File and bytes of what was left out or replaced.
+    cured: Vec<(String, std::ops::Range<usize>)>,
     /// Faults so far.
     pub(super) faults: Vec<Diagnostic>,
 }
 
 impl Ledger {
-    /// Parses and checks `text`; `None` if it cannot be read into `T`.
+    /// Parses and checks `text`.
     pub(super) fn read<T: DeserializeOwned>(
         &mut self,
         kind: Kind,
         name: &str,
         text: &str,
-    ) -> Option<File<T>> {
-        let document = self.parse(name, text)?;
-        self.check(kind, document)
+    ) -> Reading<T> {
+        match self.parse(name, text) {
+            Some(document) => self.check(kind, document),
+            None => Reading::Lost,
+        }
+    }
+
+    /// Takes the faults of meaning that `look` finds whichever number stands for a wrong one, and that are not of what
+    /// was left out or replaced.
+    pub(super) fn look(&mut self, look: impl Fn(Stand, &mut Vec<Diagnostic>)) {
+        let [small, large] = [Stand::Small, Stand::Large].map(|stand| {
+            let mut faults = Vec::new();
+            look(stand, &mut faults);
+            faults
+        });
+        let elsewhere = |fault: &Diagnostic| {
+            let mut cured = self.cured.iter();
+            !cured.any(|(file, span)| *file == fault.file && cured::overlap(span, &fault.span))
+        };
+        let both = small.into_iter().filter(|fault| large.contains(fault));
+        let found: Vec<_> = both.filter(elsewhere).collect();
+        self.faults.extend(found);
     }
 
     /// Keeps a text without faults.
@@ -116,22 +168,38 @@ impl Ledger {
         &mut self,
         kind: Kind,
         document: Document,
-    ) -> Option<File<T>> {
+    ) -> Reading<T> {
         let root = document.root();
         let findings = schema_check::check(&root, Shape::of(kind));
         let fits = findings.faults.is_empty();
+        let curable = findings.cures.len() == findings.faults.len();
         self.faults.extend(findings.faults);
         let provenance = if kind == Kind::Scenario {
             Vec::new()
         } else {
             provenance::resolve(&root, &findings.numbers, &mut self.faults)
         };
-        let raw = self.raw(&document, fits)?;
-        Some(File {
-            document: Arc::new(document),
+        if let Some(raw) = self.raw(&document, fits) {
+            return Reading::Sound(File {
+                document: Arc::new(document),
+                raw,
+                provenance,
+            });
+        }
+        let read = |stand| cured::read(&document.text, &findings.cures, stand);
+        let (true, Some(small), Some(large)) = (curable, read(Stand::Small), read(Stand::Large))
+        else {
+            return Reading::Lost;
+        };
+        let spans = findings.cures.into_iter().map(|cure| cure.span);
+        let name = &document.name;
+        self.cured.extend(spans.map(|span| (name.clone(), span)));
+        let document = Arc::new(document);
+        Reading::Cured(Box::new([small, large].map(|raw| File {
+            document: Arc::clone(&document),
             raw,
-            provenance,
-        })
+            provenance: provenance.clone(),
+        })))
     }
 
     /// Reads a parsed file of any shape into its raw type.
@@ -173,6 +241,7 @@ impl Ledger {
         let Self {
             sources,
             faults: mut list,
+            cured: _,
         } = self;
         let rank = |file: &str| sources.iter().position(|(name, _)| name == file);
         list.sort_by(|a, b| {

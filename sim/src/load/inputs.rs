@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::compile::{self, Keys, Parts};
-use super::file::{File, Ledger};
+use super::cured::Stand;
+use super::file::{File, Ledger, Reading};
 use super::numbers::Numbers;
 use super::policy::Scripts;
 use super::trace::{self, Traces};
@@ -18,6 +19,74 @@ use crate::spec::scenario::{Policy, ScenarioFile};
 use crate::spec::soc::SocFile;
 use crate::workload::trace_file;
 use crate::world::World;
+
+/// The files of a scenario, as far as each can be read.
+struct Readings {
+    scenario: Reading<ScenarioFile>,
+    soc: Reading<SocFile>,
+    model: Reading<ModelFile>,
+    costs: Reading<CostsFile>,
+    /// Absent where none is named.
+    believed: Option<Reading<CostsFile>>,
+}
+
+impl Readings {
+    fn are_sound(&self) -> bool {
+        fn sound<T>(reading: &Reading<T>) -> bool {
+            matches!(reading, Reading::Sound(_))
+        }
+        sound(&self.scenario)
+            && sound(&self.soc)
+            && sound(&self.model)
+            && sound(&self.costs)
+            && self.believed.as_ref().is_none_or(sound)
+    }
+
+    /// Faults of meaning beside those of form: of all files together or, where one cannot be read at all, of each by
+    /// itself.
+    fn look(&self, traces: &Traces, scripts: &Scripts, keys: &Keys, ledger: &mut Ledger) {
+        ledger.look(|stand, faults| {
+            let believed = self.believed.as_ref().map(|reading| reading.with(stand));
+            let files = (
+                self.scenario.with(stand),
+                self.soc.with(stand),
+                self.model.with(stand),
+                self.costs.with(stand),
+            );
+            if let (Some(scenario), Some(soc), Some(model), Some(costs)) = files
+                && !matches!(believed, Some(None))
+            {
+                let parts = Parts {
+                    scenario,
+                    soc,
+                    model,
+                    costs,
+                    believed: believed.flatten(),
+                    traces,
+                    scripts,
+                    keys,
+                };
+                return compile::partly(&parts, faults);
+            }
+            let (scenario, soc, model, costs) = files;
+            compile::each(scenario.map(|file| (file, traces)), soc, model, faults);
+            for costs in [costs, believed.flatten()].into_iter().flatten() {
+                super::costs::lower(costs, None, faults);
+            }
+        });
+    }
+}
+
+/// Reads a file, if it was found.
+fn read_found<T: DeserializeOwned>(
+    ledger: &mut Ledger,
+    kind: Kind,
+    found: Option<Source>,
+) -> Reading<T> {
+    found.map_or(Reading::Lost, |source| {
+        ledger.read(kind, &source.name, &source.text)
+    })
+}
 
 /// Reads files, which this crate does not.
 pub trait Files {
@@ -109,7 +178,7 @@ impl Inputs {
         ];
         let [soc_at, model_at, costs_at, believed_at] = places;
 
-        let scenario = ledger.check::<ScenarioFile>(Kind::Scenario, document);
+        let scenario: Reading<ScenarioFile> = ledger.check(Kind::Scenario, document);
         let mut find = |what: Result<Source, Diagnostic>| match what {
             Ok(source) => Some(source),
             Err(fault) => {
@@ -137,28 +206,33 @@ impl Inputs {
             .as_ref()
             .map(|path| find(finder.path(path, &believed_at)));
 
-        let traces = scenario
-            .as_ref()
-            .map_or_else(Traces::new, |file| finder.traces(file, ledger));
-        let scripts = scenario
-            .as_ref()
-            .map_or_else(Scripts::new, |file| finder.script(file, ledger));
-        let soc = soc.and_then(|s| ledger.read::<SocFile>(Kind::Soc, &s.name, &s.text));
-        let model = model.and_then(|s| ledger.read::<ModelFile>(Kind::Model, &s.name, &s.text));
-        let costs = costs.and_then(|s| ledger.read::<CostsFile>(Kind::Costs, &s.name, &s.text));
-        let believed = match believed {
-            Some(source) => {
-                let source = source?;
-                Some(ledger.read::<CostsFile>(Kind::Costs, &source.name, &source.text)?)
-            }
-            None => None,
+        let known = scenario.with(Stand::Small);
+        let traces = known.map_or_else(Traces::new, |file| finder.traces(file, ledger));
+        let scripts = known.map_or_else(Scripts::new, |file| finder.script(file, ledger));
+        let soc = read_found::<SocFile>(ledger, Kind::Soc, soc);
+        let model = read_found::<ModelFile>(ledger, Kind::Model, model);
+        let costs = read_found::<CostsFile>(ledger, Kind::Costs, costs);
+        let believed = believed.map(|found| read_found::<CostsFile>(ledger, Kind::Costs, found));
+        let all = Readings {
+            scenario,
+            soc,
+            model,
+            costs,
+            believed,
         };
+        if !all.are_sound() {
+            all.look(&traces, &scripts, &keys, ledger);
+            return None;
+        }
         Some(Self {
-            scenario: Arc::new(scenario?),
-            soc: Arc::new(soc?),
-            model: Arc::new(model?),
-            costs: Arc::new(costs?),
-            believed: believed.map(Arc::new),
+            scenario: Arc::new(all.scenario.sound()?),
+            soc: Arc::new(all.soc.sound()?),
+            model: Arc::new(all.model.sound()?),
+            costs: Arc::new(all.costs.sound()?),
+            believed: match all.believed {
+                Some(believed) => Some(Arc::new(believed.sound()?)),
+                None => None,
+            },
             traces: Arc::new(traces),
             scripts,
             keys,
@@ -359,7 +433,7 @@ fn replace<T: DeserializeOwned>(
     text: &str,
     ledger: &mut Ledger,
 ) {
-    if let Some(other) = ledger.read::<T>(kind, name, text) {
+    if let Some(other) = ledger.read::<T>(kind, name, text).sound() {
         *file = Arc::new(other);
     }
 }

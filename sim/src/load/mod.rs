@@ -2,7 +2,7 @@
 //!
 //! Text is parsed to a tree with spans, checked against the JSON Schema of its kind, read into the raw
 //! types of [`crate::spec`], and lowered to a [`World`]. Each step collects every fault that it can see,
-//! so that a user mends a file once. The crate reads no files: the caller passes text, a library of
+//! so that a user mends a file once; a file with faults of form is still read as far as it can be (`cured`). The crate reads no files: the caller passes text, a library of
 //! profiles and a way to read further files.
 
 mod arrivals;
@@ -11,6 +11,7 @@ mod compile;
 mod contention;
 mod cost_form;
 mod costs;
+mod cured;
 mod document;
 mod file;
 mod graph;
@@ -96,31 +97,37 @@ pub fn load_scenario(
 pub fn check_soc(name: &str, text: &str) -> Result<Vec<Provenance>, Faults> {
     let mut ledger = Ledger::default();
     let file = ledger.read::<SocFile>(Kind::Soc, name, text);
-    if let Some(file) = &file {
-        soc::lower(file, &mut ledger.faults);
-    }
-    finish(file.map(|file| file.provenance), ledger)
+    ledger.look(|stand, faults| {
+        if let Some(file) = file.with(stand) {
+            soc::lower(file, faults);
+        }
+    });
+    finish(file.sound().map(|file| file.provenance), ledger)
 }
 
 /// Checks a model and lists its numbers.
 pub fn check_model(name: &str, text: &str) -> Result<Vec<Provenance>, Faults> {
     let mut ledger = Ledger::default();
     let file = ledger.read::<ModelFile>(Kind::Model, name, text);
-    if let Some(file) = &file {
-        graph::lower(file, &mut ledger.faults);
-        compile::model_sizes(file, &mut ledger.faults);
-    }
-    finish(file.map(|file| file.provenance), ledger)
+    ledger.look(|stand, faults| {
+        if let Some(file) = file.with(stand) {
+            graph::lower(file, faults);
+            compile::model_sizes(file, faults);
+        }
+    });
+    finish(file.sound().map(|file| file.provenance), ledger)
 }
 
 /// Checks a cost file, as far as it goes without its SoC and model, and lists its numbers.
 pub fn check_costs(name: &str, text: &str) -> Result<Vec<Provenance>, Faults> {
     let mut ledger = Ledger::default();
     let file = ledger.read::<CostsFile>(Kind::Costs, name, text);
-    if let Some(file) = &file {
-        costs::lower(file, None, &mut ledger.faults);
-    }
-    finish(file.map(|file| file.provenance), ledger)
+    ledger.look(|stand, faults| {
+        if let Some(file) = file.with(stand) {
+            costs::lower(file, None, faults);
+        }
+    });
+    finish(file.sound().map(|file| file.provenance), ledger)
 }
 
 /// Reads a file of another crate's type, checked as files of this crate are: every fault of its form at

@@ -26,11 +26,35 @@ pub(super) struct Number {
     pub(super) origin: Option<(String, Range<usize>)>,
 }
 
+/// How a file can be read in spite of a fault, for the faults of what else it says.
+#[derive(Clone, Debug)]
+pub(super) struct Cure {
+    /// Dotted path of the value.
+    pub(super) path: String,
+    /// Bytes that are at fault.
+    pub(super) span: Range<usize>,
+    /// What is done.
+    pub(super) by: By,
+}
+
+/// What is done to a value.
+#[derive(Clone, Debug)]
+pub(super) enum By {
+    /// It is left out.
+    Leaving,
+    /// Its key is taken for this one.
+    Renaming(String),
+    /// Any number within the bounds takes its place.
+    Number(Bounds),
+}
+
 /// What a check found.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     /// Everything that does not fit.
     pub(super) faults: Vec<Diagnostic>,
+    /// For each of them, if it has one.
+    pub(super) cures: Vec<Cure>,
     /// Numbers that need an origin.
     pub(super) numbers: Vec<Number>,
 }
@@ -57,6 +81,15 @@ struct Checker {
 impl Checker {
     fn fault(&mut self, fault: Diagnostic) {
         self.findings.faults.push(fault);
+    }
+
+    fn curable(&mut self, fault: Diagnostic, place: &Place<'_>, by: By) {
+        self.findings.cures.push(Cure {
+            path: place.path().to_owned(),
+            span: fault.span.clone(),
+            by,
+        });
+        self.fault(fault);
     }
 
     fn check(&mut self, place: &Place<'_>, shape: &Shape, origin: Origin<'_>) {
@@ -137,7 +170,7 @@ impl Checker {
     fn number(&mut self, place: &Place<'_>, bounds: Bounds) -> Option<f64> {
         let value = number_at(place)?;
         if !value.is_finite() {
-            self.fault(
+            self.curable(
                 place
                     .fault(
                         format!("{} is not a finite number", place.quoted()),
@@ -148,6 +181,8 @@ impl Checker {
                     } else {
                         format!("write a number, for example {:?}", bounds.example())
                     }),
+                place,
+                By::Number(bounds),
             );
             return None;
         }
@@ -180,14 +215,14 @@ impl Checker {
         {
             fault = fault.help(why);
         }
-        self.fault(fault);
+        self.curable(fault, place, By::Number(bounds));
         false
     }
 
     fn quantity(&mut self, place: &Place<'_>, bounds: Bounds, origin: Origin<'_>) {
         let fields = ["value", "origin", "low", "high"];
         for key in place.keys().filter(|key| !fields.contains(key)) {
-            self.unknown_key(place, key, fields.iter().copied());
+            self.unknown_key(place, key, fields.iter().copied(), None);
         }
         let value_place = place.key("value");
         if !value_place.is_present() {
@@ -228,16 +263,18 @@ impl Checker {
             return;
         };
         if low.is_some_and(|low| low > value) {
-            self.fault(place.key("low").fault(
+            let fault = place.key("low").fault(
                 format!("{} has a `low` above its `value`", place.quoted()),
                 format!("must be at most {value}"),
-            ));
+            );
+            self.curable(fault, &place.key("low"), By::Leaving);
         }
         if high.is_some_and(|high| high < value) {
-            self.fault(place.key("high").fault(
+            let fault = place.key("high").fault(
                 format!("{} has a `high` below its `value`", place.quoted()),
                 format!("must be at least {value}"),
-            ));
+            );
+            self.curable(fault, &place.key("high"), By::Leaving);
         }
         self.record(place, value, (low, high), key);
     }
@@ -277,7 +314,14 @@ impl Checker {
     }
 
     fn table(&mut self, place: &Place<'_>, fields: &BTreeMap<String, Field>, outer: Origin<'_>) {
-        let origin_place = place.key("origin");
+        let absent = || {
+            let names = fields.keys().map(String::as_str);
+            names.filter(|field| !place.key(field).is_present())
+        };
+        // A misspelt one is one fault, not one for each number.
+        let mut unknown = place.keys().filter(|key| !fields.contains_key(*key));
+        let misspelt = unknown.find(|key| suggest::nearest(key, absent()) == Some("origin"));
+        let origin_place = place.key(misspelt.unwrap_or("origin"));
         let own = origin_place
             .text()
             .filter(|_| fields.contains_key("origin"))
@@ -289,12 +333,13 @@ impl Checker {
                 self.optional = !field.required;
                 self.check(&place.key(key), &field.shape, origin);
             } else {
-                let absent = fields
-                    .keys()
-                    .map(String::as_str)
-                    .filter(|field| !place.key(field).is_present());
-                meant.extend(suggest::nearest(key, absent));
-                self.unknown_key(place, key, fields.keys().map(String::as_str));
+                let other = suggest::nearest(key, absent());
+                meant.extend(other);
+                let by = other.map_or_else(
+                    || is_plain(&place.key(key)).then_some(By::Leaving),
+                    |other| fits_well(&place.key(key), &fields[other].shape, other),
+                );
+                self.unknown_key(place, key, fields.keys().map(String::as_str), by);
             }
         }
         for (key, field) in fields {
@@ -410,21 +455,24 @@ impl Checker {
         place: &Place<'_>,
         key: &str,
         known: impl IntoIterator<Item = &'n str> + Clone,
+        cure: Option<By>,
     ) {
         let help = if known.clone().into_iter().next().is_none() {
             format!("{} takes no keys", place.quoted())
         } else {
             suggest::hint(key, "known keys", known)
         };
-        self.fault(
-            place
-                .key(key)
-                .key_fault(
-                    format!("unknown key `{key}` in {}", place.quoted()),
-                    "not a key here",
-                )
-                .help(help),
-        );
+        let place_of_key = place.key(key);
+        let fault = place_of_key
+            .key_fault(
+                format!("unknown key `{key}` in {}", place.quoted()),
+                "not a key here",
+            )
+            .help(help);
+        match cure {
+            Some(by) => self.curable(fault, &place_of_key, by),
+            None => self.fault(fault),
+        }
     }
 
     fn wrong_type(&mut self, place: &Place<'_>, shape: &Shape) {
@@ -438,15 +486,30 @@ impl Checker {
             Some(Value::Table(_)) => "a table",
             None => "missing",
         };
-        self.fault(
-            place
-                .fault(
-                    format!("{} is {found}", place.quoted()),
-                    format!("expected {}", shape.expected()),
-                )
-                .help(mended(place, shape).unwrap_or_else(|| example(place, shape))),
-        );
+        let fault = place
+            .fault(
+                format!("{} is {found}", place.quoted()),
+                format!("expected {}", shape.expected()),
+            )
+            .help(mended(place, shape).unwrap_or_else(|| example(place, shape)));
+        match shape {
+            Shape::Number(bounds) | Shape::Integer(bounds) | Shape::Quantity(bounds) => {
+                self.curable(fault, place, By::Number(*bounds));
+            }
+            _ => self.fault(fault),
+        }
     }
+}
+
+/// Whether a value is no table, nor a list of them: without it the rest means the same.
+fn is_plain(place: &Place<'_>) -> bool {
+    !matches!(place.value(), Some(Value::Table(_) | Value::Array(_)))
+}
+
+/// Another name for the key of a value that is right under it.
+fn fits_well(place: &Place<'_>, shape: &Shape, name: &str) -> Option<By> {
+    let faults = check(place, shape).faults;
+    faults.is_empty().then(|| By::Renaming(name.to_owned()))
 }
 
 /// Whether the type of the value is the shape's, whatever the value.

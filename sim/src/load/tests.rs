@@ -1,5 +1,6 @@
 //! Tests of loading as a whole, on a small made-up `SoC`.
 
+mod cured;
 mod faults;
 mod laws;
 mod schemas;
