@@ -18,13 +18,13 @@ pub struct StageCosts {
     /// Alone.
     pub alone: Cost,
     /// Time while a lane of an engine in [`CostTable::corun_beside`] is busy ÷ time alone, contention left
-    /// out; above 0.
+    /// out; at least 1.
     pub corun_ratio: f64,
     /// Spread of the time.
     pub noise: Noise,
-    /// CPU cores kept busy beside the engine.
+    /// CPU cores kept busy beside the engine: what it presses on others with.
     pub host_cores: f64,
-    /// Share of the time alone that is serial CPU work.
+    /// Share of the time alone that is serial CPU work: what of it is slower where cores are short.
     pub host_share: f64,
     /// W while it runs; `None`: the engine's.
     pub active_w: Option<f64>,

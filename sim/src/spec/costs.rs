@@ -58,9 +58,9 @@ pub struct EngineCosts {
 pub struct CorunCost {
     /// Origin of this table's numbers.
     pub origin: Option<String>,
-    /// Time beside others ÷ time alone, contention for the memory and for CPU cores left out. The bytes are those
-    /// alone.
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATIO_MAX))]
+    /// Time beside others ÷ time alone, contention for the memory and for CPU cores left out, at least 1: what is
+    /// measured below is noise, or the time alone is not. The bytes are those alone.
+    #[schemars(extend("minimum" = 1, "maximum" = RATIO_MAX))]
     pub ratio: Quantity,
 }
 
@@ -114,9 +114,11 @@ pub struct StageCost {
     /// Spread of the time as measured samples (s) at one size; the drawn factor is sample ÷ mean.
     #[schemars(extend("x-numbers" = true), inner(range(max = SECONDS_MAX)))]
     pub samples_s: Option<Vec<f64>>,
-    /// CPU cores that the stage keeps busy beside its engine.
+    /// CPU cores that the stage keeps busy beside its engine: they press on others there. How much it is slowed itself
+    /// where it gets fewer, `host_share` says.
     pub host_cores: Option<Quantity>,
-    /// Share of the stage's time alone that is serial CPU work, within [0, 1].
+    /// Share of the stage's time alone that is serial CPU work, within [0, 1]: only that share is slower where others
+    /// want the cores, too. Absent: 0, threads that wait for the engine or work beside it. No effect on a CPU.
     #[schemars(extend("maximum" = 1))]
     pub host_share: Option<Quantity>,
     /// Power of the engine while this stage runs, W.

@@ -23,7 +23,8 @@ const POLICIES: [&str; 11] = [
 ];
 
 /// Keys and values other than the defaults.
-const KEYS: [(&str, &str, &str); 6] = [
+const KEYS: [(&str, &str, &str); 7] = [
+    ("modes", "ingest_during_generation", "false"),
     ("modes", "state_transfer", "'import'"),
     ("modes", "state_transfer", "'reconstruct'"),
     ("modes", "concurrent_generation", "false"),
@@ -133,7 +134,23 @@ fn what_is_said_to_have_no_effect_has_none() {
 }
 
 /// Keys that may change nothing with the values of others: each with a text of the scenario and the text that sets it.
-const VALUES: [(&str, &str, &str); 11] = [
+const VALUES: [(&str, &str, &str); 15] = [
+    (
+        "context.keep",
+        "# head",
+        "context.keep = { window = { frames = 28 } }",
+    ),
+    (
+        "context.keep",
+        "# head",
+        "context.keep = { sinks = { first = 1, recent = 27 } }",
+    ),
+    ("placement.encode", "# head", "placement.encode = 'a'"),
+    (
+        "background.cpu_cores",
+        "# head",
+        "background.cpu_cores = 4.0",
+    ),
     (
         "modes.embedding_cache",
         "# head",

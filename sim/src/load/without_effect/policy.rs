@@ -21,7 +21,9 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Idle<'d>> {
     let transfer = world.modes.context_reuse && world.modes.state_transfer != StateTransfer::Auto;
     let lengths = world.prediction != LengthPrediction::Mean;
     let costs = world.believed_costs.is_some();
-    if world.modes.concurrent_generation && !transfer && !lengths && !costs {
+    let modes = &world.modes;
+    let all = modes.concurrent_generation && modes.ingest_during_generation;
+    if all && !transfer && !lengths && !costs {
         return found;
     }
     let reach = Reach::of(world);
@@ -31,6 +33,10 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Idle<'d>> {
     if !world.modes.concurrent_generation {
         let why = reach.never_concurrent(world);
         unread("modes", "concurrent_generation", why);
+    }
+    if !world.modes.ingest_during_generation {
+        let why = reach.never_beside(world);
+        unread("modes", "ingest_during_generation", why);
     }
     if lengths {
         unread("beliefs", "output_tokens", reach.no_lengths(world));
@@ -104,6 +110,8 @@ struct Reach {
     ingest: Vec<LaneId>,
     /// Most lanes of a stage that is placed by itself.
     free: usize,
+    /// Whether all stages of frames and answers run on one lane.
+    one_lane: bool,
 }
 
 impl Reach {
@@ -120,6 +128,14 @@ impl Reach {
             lanes.max().unwrap_or(0)
         };
         let ingests = frames || world.answers_join_history;
+        let stages = world.frame_graph.stages.iter();
+        let ingesting = stages.fold(0, |lanes, stage| {
+            lanes | view.state.stage_lanes[stage.0 as usize]
+        });
+        let used = lanes_of(ingesting).chain(view.answer_lanes());
+        let mut used: Vec<LaneId> = used.collect();
+        used.sort_unstable();
+        used.dedup();
         let graphs = [(asks, &world.query_graph), (frames, &world.frame_graph)];
         let graphs = graphs.into_iter().filter(|(runs, _)| *runs);
         Self {
@@ -127,6 +143,7 @@ impl Reach {
             answer: view.answer_lanes().filter(|_| asks).collect(),
             ingest: view.ingest_lanes().filter(|_| ingests).collect(),
             free: graphs.map(|(_, graph)| free(graph)).max().unwrap_or(0),
+            one_lane: used.len() == 1,
         }
     }
 
@@ -160,6 +177,22 @@ impl Reach {
         }
         (self.answer.len() < 2)
             .then(|| format!("under policy `{}` one lane gives all answers", world.policy))
+    }
+
+    /// Answers go first in a lane's queue, so on one lane ingestion never overtakes them, if the policy places them at
+    /// once: others hold them back, and the mode then holds ingestion back.
+    fn never_beside(&self, world: &World) -> Option<String> {
+        let at_once = matches!(
+            world.policy,
+            Policy::Single { .. } | Policy::Fixed { .. } | Policy::RoundRobin
+        );
+        let apart = world.modes.context_reuse && self.one_lane && at_once;
+        apart.then(|| {
+            format!(
+                "under policy `{}` one lane ingests and gives all answers",
+                world.policy
+            )
+        })
     }
 
     /// Expected lengths matter where something is chosen by expected times, or by the lengths themselves.

@@ -4,12 +4,14 @@ use super::super::compile::Parts;
 use super::super::document::Place;
 use super::super::memory::gigabytes;
 use super::Idle;
-use crate::cost::Noise;
+use crate::contention::Load;
+use crate::cost::{Noise, StageCosts};
 use crate::spec::model::StageKind;
-use crate::spec::scenario::{LengthPrediction, StateTransfer};
+use crate::spec::scenario::{Keep, LengthPrediction, StateTransfer};
+use crate::spec::soc::EngineKind;
 use crate::time::{Duration, Instant};
-use crate::workload::{FrameTimes, LengthPlan, QueryTimes};
-use crate::world::{StageId, World};
+use crate::workload::{FramePlan, FrameTimes, LengthPlan, QueryTimes};
+use crate::world::{EngineId, Lane, StageId, World};
 
 /// All of them in a world.
 pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Idle<'d>> {
@@ -27,13 +29,111 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Idle<'d>> {
     if costs.all(|costs| costs.noise == Noise::None) {
         idle(root.key("noise"), "no stage cost states a spread".into());
     }
-    if world.contention_off && parts.scenario.raw.background.bandwidth_gbps > 0.0 {
-        let key = root.key("background").key("bandwidth_gbps");
-        idle(key, "contention `none` looks at no bandwidth".into());
-    }
+    background(parts, world, &mut idle);
+    placement(&root.key("placement"), world, &mut idle);
+    keep(&root.key("context").key("keep"), world, &mut idle);
     budgets(parts, world, &mut idle);
     cut_counts(parts, world, &mut idle);
     found
+}
+
+/// Other software where none of the stages meets it.
+fn background<'d>(parts: &Parts<'d>, world: &World, idle: &mut dyn FnMut(Place<'d>, String)) {
+    let place = parts.scenario.root().key("background");
+    let background = &parts.scenario.raw.background;
+    let costs = || {
+        let lanes = world.lanes.iter().map(|lane| lane.engine);
+        lanes.flat_map(|engine| {
+            let row = world.costs.rows[engine.0 as usize].iter().flatten();
+            row.map(move |costs| (engine, costs))
+        })
+    };
+    if background.bandwidth_gbps > 0.0 {
+        let key = place.key("bandwidth_gbps");
+        let moves = |costs: &StageCosts| {
+            let cost = &costs.alone;
+            cost.bytes_fixed + cost.bytes_per_token + cost.bytes_per_token_context > 0.0
+        };
+        let model = world.contention.name();
+        if matches!(model, "none" | "pairwise") {
+            idle(
+                key,
+                format!("contention `{model}` looks at no bandwidth of others"),
+            );
+        } else if !costs().any(|(_, costs)| moves(costs)) && !slows_what_moves_nothing(world) {
+            idle(key, "no stage states the bytes that it moves".into());
+        }
+    }
+    if background.cpu_cores > 0.0 {
+        let on_cpu = |engine: EngineId| world.engines[engine.0 as usize].kind == EngineKind::Cpu;
+        if !costs().any(|(engine, costs)| on_cpu(engine) || costs.host_share > 0.0) {
+            let why = "no stage runs on the CPU or has a `host_share`";
+            idle(place.key("cpu_cores"), why.into());
+        }
+    }
+}
+
+/// Whether contention slows even stages that move no bytes, alone or on all lanes at once.
+fn slows_what_moves_nothing(world: &World) -> bool {
+    let none = |lane: &Lane| Load {
+        engine: lane.engine,
+        mu: 0.0,
+    };
+    let all: Vec<Load> = world.lanes.iter().map(none).collect();
+    let alone = all.chunks(1);
+    let mut sets = alone.chain(std::iter::once(all.as_slice()));
+    sets.any(|set| {
+        let mut slowdowns = vec![1.0; set.len()];
+        world.contention.slowdowns(set, &mut slowdowns);
+        slowdowns.iter().any(|&slowdown| slowdown > 1.0)
+    })
+}
+
+/// Stages fixed to the only lane that can run them.
+fn placement<'d>(place: &Place<'d>, world: &World, idle: &mut dyn FnMut(Place<'d>, String)) {
+    let graph = &world.frame_graph;
+    let ingest = graph.stages[graph.bound_at as usize];
+    for (at, stage) in world.stages.iter().enumerate() {
+        let id = StageId(at as u8);
+        // Without reuse, the lane of ingests rebuilds each request's context.
+        if world.placement[at].is_none() || id == ingest && !world.modes.context_reuse {
+            continue;
+        }
+        let able = |lane: &&Lane| world.costs.get(lane.engine, id).is_some();
+        if world.lanes.iter().filter(able).count() == 1 {
+            idle(place.key(&stage.name), "no other lane can run it".into());
+        }
+    }
+}
+
+/// A window that no stream fills.
+fn keep<'d>(place: &Place<'d>, world: &World, idle: &mut dyn FnMut(Place<'d>, String)) {
+    let (Keep::Window { frames: window } | Keep::Sinks { recent: window, .. }) = world.keep else {
+        return;
+    };
+    let plans = world.streams.iter().filter_map(|s| s.frames.as_ref());
+    let most = plans.map(|plan| most_frames(plan, world.horizon)).max();
+    if let Some(most) = most.filter(|&most| most <= u64::from(window)) {
+        let why = format!("no stream has more than {most} frames: all of them stay");
+        idle(place.clone(), why);
+    }
+}
+
+/// Frames that a stream has at most.
+fn most_frames(plan: &FramePlan, horizon: Instant) -> u64 {
+    match &plan.clock {
+        FrameTimes::Listed(list) => {
+            let within = list.iter().filter(|at| **at < horizon).count() as u64;
+            plan.count.min(within)
+        }
+        FrameTimes::Periodic { period_s, jitter_s } if horizon != Instant::NEVER => {
+            // Beyond ten deviations no offset is drawn.
+            let span = horizon.saturating_since(plan.start).as_secs_f64() + 10.0 * jitter_s;
+            // One more than is below the horizon, lest rounding cut one.
+            plan.count.min((span / period_s).ceil() as u64 + 1)
+        }
+        FrameTimes::Periodic { .. } => plan.count,
+    }
 }
 
 /// What is about versions, where the first is the only one.

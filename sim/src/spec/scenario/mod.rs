@@ -190,7 +190,8 @@ pub enum Binding {
     /// All frames that arrived before the query; it waits until they are ingested.
     #[default]
     Arrived,
-    /// The newest version that is published when the query arrives.
+    /// The newest version that is published when the query arrives. If its frames have left the window when the query
+    /// starts, they are prefilled again, or copied, for it.
     Published,
     /// The newest version that is published when its first stage starts.
     AtDispatch,
@@ -220,7 +221,8 @@ pub struct Background {
     /// Bytes held.
     #[schemars(extend("minimum" = 0, "maximum" = BYTES_MAX))]
     pub memory_bytes: f64,
-    /// Bandwidth drawn, GB/s.
+    /// Bandwidth that other software would draw, GB/s: a competitor for the memory, not a reservation. Where stages
+    /// want the rest it gets its fair share only, and they get the rest.
     #[schemars(extend("minimum" = 0))]
     pub bandwidth_gbps: f64,
     /// CPU cores kept busy.
