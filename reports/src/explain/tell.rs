@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use sim::dispatch::{Completion, Reason, Task};
+use sim::spec::scenario::Keep;
 use sim::time::{Duration, Instant};
 use sim::world::{LaneId, World};
 
@@ -33,12 +34,13 @@ pub(super) fn story(world: &World, run: u32, number: u64, seen: &Seen, asked: &[
     choice(&mut out, world, asked);
     let last = asked.last();
     let placed = last.and_then(|asked| asked.decision.lane().map(|_| asked.at));
-    let mut told = None;
+    let (mut told, mut window_told) = (None, false);
     for (waited, stage) in wait::before(world, seen, placed).iter().zip(&seen.stages) {
         if let Some(text) = wait::text(world, waited, lane(world, stage.lane)) {
             say(&mut out, &text);
         }
         evictions(&mut out, world, seen, stage, told);
+        slid(&mut out, world, seen, stage, &mut window_told);
         told = Some(stage.since);
         ran(&mut out, world, stage);
     }
@@ -240,6 +242,39 @@ fn evictions(out: &mut String, world: &World, seen: &Seen, stage: &Ran, told: Op
             );
             say(out, &text);
         }
+    }
+}
+
+/// What had left the window of a version that was bound long before a stage that makes it usable.
+fn slid(out: &mut String, world: &World, seen: &Seen, stage: &Ran, told: &mut bool) {
+    let kind = world.stages[stage.task.stage.0 as usize].kind;
+    let (Some(version), false) = (seen.version, *told) else {
+        return;
+    };
+    // Which versions answers make is not known here.
+    if world.answers_join_history || Class::of(kind, true) != Class::Transfer {
+        return;
+    }
+    let (sinks, window) = match world.keep {
+        Keep::All => return,
+        Keep::Window { frames } => (0, frames),
+        Keep::Sinks { first, recent } => (first, recent),
+    };
+    let low = |version: u32| version.saturating_sub(window).max(sinks);
+    let left = low(stage.newest).min(version).saturating_sub(low(version));
+    if left > 0 {
+        *told = true;
+        let frames = match left {
+            1 => "1 frame".to_owned(),
+            _ => format!("{left} frames"),
+        };
+        let text = format!(
+            "{}: version {} was the newest by then, and {frames} of its own, version {version}, had left the window: \
+             what the engine lacks of them is made anew for it.",
+            clock(stage.since),
+            stage.newest,
+        );
+        say(out, &text);
     }
 }
 

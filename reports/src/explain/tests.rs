@@ -267,6 +267,41 @@ fn the_limit_that_refused_is_named() {
 }
 
 #[test]
+fn what_left_the_window_while_it_waited_is_told() {
+    // While `a` is answered on one lane, frames of `b` go on on the other; one answer at a time.
+    let frames = "clock = { periodic = { rate_hz = 0.5 } }";
+    let told_with = |keep: &str| {
+        let world = toy::world(&format!(
+            "title = \"a window\"\nsoc = \"toy\"\nmodel = \"vlm\"\n\
+             policy = {{ fixed = {{ lanes = {{ a = \"npu\", b = \"cpu\" }} }} }}\n\
+             [run]\nhorizon_s = 40.0\n[modes]\nconcurrent_generation = false\n\
+             [placement]\nencode = \"cpu\"\ningest = \"cpu\"\n\
+             [context]\nbinding = \"published\"\n{keep}\n\
+             [[streams]]\nname = \"a\"\nqueries = {{ arrivals = {{ times_s = [10.0] }}, prompt_tokens = 20, output_tokens = 100 }}\n\
+             [[streams]]\nname = \"b\"\nframes = {{ {frames} }}\n\
+             queries = {{ arrivals = {{ times_s = [11.0] }}, prompt_tokens = 20, output_tokens = 8 }}\n"
+        ));
+        told(&world, "b:0").replace('\n', " ")
+    };
+    let story = told_with("keep = { window = { frames = 4 } }");
+    // Frames of 0, 2, … 10 s make versions 1 to 6; those of 12, … 18 s follow.
+    assert!(
+        story.contains("It reads version 6, published at"),
+        "{story}"
+    );
+    assert!(
+        story.contains("version 9 was the newest by then, and 3 frames of its own, version 6, had left the window"),
+        "{story}"
+    );
+    assert!(story.contains("made usable by reconstruct"), "{story}");
+    let all = told_with("keep = \"all\"");
+    assert!(
+        !all.contains("left the window") && all.contains("by reuse"),
+        "{all}"
+    );
+}
+
+#[test]
 fn evictions_are_told() {
     // Two contexts of 100 tokens fill the memory: an answer on one takes the other's place.
     let stream = |name: &str, frame: f64, query: f64| {

@@ -103,6 +103,8 @@ pub(super) struct Ran {
     pub(super) lane: LaneId,
     pub(super) task: Task,
     pub(super) since: Instant,
+    /// Newest version of the request's stream then.
+    pub(super) newest: u32,
     /// When it ended, and its time alone; absent if it failed.
     pub(super) ended: Option<(Instant, Duration)>,
     pub(super) pace: Vec<Stretch>,
@@ -337,6 +339,7 @@ impl Sink for Watcher<'_> {
                         lane,
                         task,
                         since: now,
+                        newest: self.versions.last().map_or(0, |(version, _)| *version),
                         ended: None,
                         pace: Vec::new(),
                     });
