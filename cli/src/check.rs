@@ -172,9 +172,17 @@ fn summary(name: &str, kind: Kind, numbers: &[Provenance]) -> String {
                     || "no interval".to_owned(),
                     |(low, high)| format!("{} to {}", plain(low), plain(high)),
                 );
+                // One that no file holds is another's again.
+                let place = |other: &&Provenance| other.file == file && other.span == same.span;
+                let stated = numbers
+                    .iter()
+                    .find(place)
+                    .filter(|first| first.path != same.path);
+                let stated =
+                    stated.map_or_else(String::new, |first| format!(", stated as {}", first.path));
                 _ = writeln!(
                     out,
-                    "      {} = {} ({interval})",
+                    "      {} = {} ({interval}){stated}",
                     same.path,
                     plain(same.value)
                 );
