@@ -17,8 +17,7 @@ use crate::oracle::{self, Objective, Optimum, REPLAYS_MAX};
 pub struct Gap {
     /// The policy.
     pub policy: String,
-    /// Answers per second from the end of the warm-up to the last answer, whenever their queries arrived, and their
-    /// upper bound.
+    /// Answers per second of the window ([`Run::throughput_rps`]), and their upper bound.
     pub throughput_rps: Option<(Estimate, Estimate)>,
     /// Mean TTFT, s, and the mean of its lower bounds.
     pub ttft_s: Option<(Estimate, Estimate)>,
@@ -129,10 +128,10 @@ pub fn text(gaps: &Gaps) -> String {
             optimum.requests,
             name(*objective),
             number::short(optimum.value_s / count),
-            if optimum.exact {
-                ""
-            } else {
-                ", or less: not every alternative was tried"
+            match (optimum.exact, optimum.ended) {
+                (true, _) => "",
+                (false, false) => ", or less: not every alternative was tried",
+                (false, true) => ", or less: not every schedule is within the search",
             }
         );
     }

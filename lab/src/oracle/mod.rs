@@ -11,6 +11,8 @@
 //! numbers, and of two free lanes that cannot be told apart the first is taken. All requests waiting while nothing
 //! runs or comes is no schedule. Other waits are all tried: under contention an idle lane can be worth it.
 //!
+//! Frames are decisions as well, each on which lane to ingest it: few of them use up the replays.
+//!
 //! It is exact over what the scheduler can do at its own instants (arrivals and ends) in the scenario's modes: to
 //! queue behind a busy lane is to wait until it is free, as long as queries have prefill and decode only and
 //! contexts are reused; elsewhere, and where users wait for answers before they ask again, the result is the best
@@ -51,6 +53,9 @@ pub enum Objective {
 pub const REQUESTS_MAX: usize = 8;
 /// Replays after which the search gives up, if the caller has no other limit.
 pub const REPLAYS_MAX: u64 = 2_000_000;
+/// Inputs that a replay of [`REQUESTS_MAX`] requests has: they arrive, prefill and decode, and the run ends. A search
+/// may handle so many times its replays in all, so that frames make it no longer.
+const INPUTS_OF_A_REPLAY: u64 = 3 * REQUESTS_MAX as u64 + 1;
 
 /// By how much, ns, a schedule must be better to count.
 const TOLERANCE_NS: f64 = 1000.0;
@@ -67,11 +72,15 @@ pub struct Optimum {
     /// Whether every alternative was tried or excluded: none is better by more than 1 µs. If not, the true optimum
     /// may be less.
     pub exact: bool,
+    /// Whether the search came to its end, rather than to its last replay. Where it did and is not exact, there are
+    /// schedules that it does not make.
+    pub ended: bool,
     /// Replays that it took.
     pub replays: u64,
 }
 
-/// The best schedule of a replication. `None`: more requests than [`REQUESTS_MAX`], none, or some that the
+/// The best schedule of a replication, within so many replays, each of which counts for as many as its inputs make.
+/// Where the result cannot be exact the search takes a tenth of them. `None`: more requests than [`REQUESTS_MAX`], none, or some that the
 /// first world's policy refuses.
 ///
 /// `worlds` differ in their policy alone; their own schedules are where the search begins.
@@ -130,25 +139,27 @@ fn search(
         best = lesser(best, watched.play.value(objective));
         orders.extend(own_orders(&case, &watched.play));
     }
-    let mut replayed = Replayed::new(world, run, &case, objective);
-    lock(&replayed.state).best = best;
-    if prune {
-        orders.extend(local::greedy(&case));
-        replayed.improve(orders, replays_max / 10)?;
-    }
-    let closed = replayed.search(prune, replays_max)?;
     // A stage of its own, or a rebuild, that a query has on its lane may be overtaken by one who queues in
     // time; the script does not queue.
     // Free stages go where the scheduler expects them to end first, or where a policy of one lane is.
     let frames = !case.queries_only;
     let free = world.query_graph.free != 0 || frames && world.frame_graph.free != 0;
     // Who waits for an answer before he asks again asks at other times in other schedules.
-    let exact = closed && !free && world.modes.context_reuse && case.open;
+    let whole = !free && world.modes.context_reuse && case.open;
+    let replays_max = if whole { replays_max } else { replays_max / 10 };
+    let mut replayed = Replayed::new(world, run, &case, objective);
+    lock(&replayed.state).best = best;
+    if prune {
+        orders.extend(local::greedy(&case));
+        replayed.improve(orders, replays_max / 10)?;
+    }
+    let ended = replayed.search(prune, replays_max)?;
     let best = lock(&replayed.state).best;
     Ok(best.map(|best| Optimum {
         value_s: best as f64 * 1e-9,
         requests,
-        exact,
+        exact: ended && whole,
+        ended,
         replays: replayed.replays,
     }))
 }
@@ -179,6 +190,7 @@ struct Replayed<'w> {
     pace: Pace,
     run: u32,
     replays: u64,
+    inputs: u64,
 }
 
 impl<'w> Replayed<'w> {
@@ -193,7 +205,13 @@ impl<'w> Replayed<'w> {
             pace: Pace::default(),
             run,
             replays: 0,
+            inputs: 0,
         }
+    }
+
+    /// Whether so many replays, or their inputs, have been had.
+    fn spent(&self, replays_max: u64) -> bool {
+        self.replays >= replays_max || self.inputs >= replays_max.saturating_mul(INPUTS_OF_A_REPLAY)
     }
 
     /// One replay of the state's plan. Returns its value, if it was not cut and answered all.
@@ -207,6 +225,8 @@ impl<'w> Replayed<'w> {
         let ended = self
             .simulation
             .run_watched(self.run, &self.pace, &mut watcher);
+        let ended = ended.map(|_| ());
+        self.inputs += self.simulation.metrics().events();
         let mut state = lock(&self.state);
         if state.cut {
             return Ok(None);
@@ -242,7 +262,7 @@ impl<'w> Replayed<'w> {
         for (mut value, mut orders) in valued {
             'better: loop {
                 for neighbour in local::neighbours(&case, &orders) {
-                    if self.replays >= replays_max {
+                    if self.spent(replays_max) {
                         return Ok(());
                     }
                     let found = self.of_orders(&neighbour)?;
@@ -265,7 +285,7 @@ impl<'w> Replayed<'w> {
             prune,
         };
         loop {
-            if self.replays >= replays_max {
+            if self.spent(replays_max) {
                 return Ok(false);
             }
             self.replay()?;

@@ -162,6 +162,37 @@ fn eight_requests_on_three_contending_lanes_are_exact() {
     }
 }
 
+/// Frames make replays long and many: the search stops all the same, and says so.
+#[test]
+fn frames_do_not_make_the_search_longer() {
+    let library = crate::tune::library();
+    let scenario = |frames: &str| {
+        format!(
+            "title = 'frames'\nsoc = 'toy'\nmodel = 'vlm'\n[modes]\nstate_transfer = 'reconstruct'\n\
+             [[streams]]\nname = 's'\n{frames}[streams.queries]\narrivals = {{ times_s = [1.0, 1.1, 1.2] }}\n\
+             prompt_tokens = 10\noutput_tokens = 40\n"
+        )
+    };
+    let best = |frames: &str, replays: u64| {
+        let inputs = library.inputs(&scenario(frames)).expect("is right");
+        let best = oracle::optimum(&worlds(&inputs), 0, Objective::Completion, replays);
+        best.expect("runs").expect("is found")
+    };
+    let without = best("", 20_000);
+    assert!(without.exact && without.ended, "{without:?}");
+    let clock = "[streams.frames]\ncount = 200\nclock = { periodic = { rate_hz = 20.0 } }\n";
+    let with = best(clock, 2_000);
+    assert!(!with.exact && !with.ended, "{with:?}");
+    // Each replay handles some 400 inputs, for which 16 replays without frames stand.
+    assert!(with.replays < 2_000 / 8, "{with:?}");
+    // One or two are within reach.
+    let few = best(
+        "[streams.frames]\nclock = { times_s = [0.0, 0.9] }\n",
+        20_000,
+    );
+    assert!(few.exact, "{few:?}");
+}
+
 /// Three requests, some of which cannot be told apart: what is left out as the
 /// same in other words changes nothing.
 #[test]
