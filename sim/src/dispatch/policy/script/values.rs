@@ -126,6 +126,10 @@ impl ListValue {
         }
     }
 
+    fn count(&self) -> i64 {
+        i64::try_from(self.len()).unwrap_or(i64::MAX)
+    }
+
     fn at(&self, at: usize) -> Dynamic {
         match self {
             Self::Streams(facts) => Dynamic::from(StreamValue(Arc::clone(facts), at as u16)),
@@ -136,7 +140,11 @@ impl ListValue {
     }
 }
 
-fn beyond(at: i64, count: usize) -> Raised {
+#[expect(
+    clippy::unnecessary_box_returns,
+    reason = "what registered functions return"
+)]
+fn beyond(at: i64, count: i64) -> Raised {
     raised(format!("there is no entry {at} in a list of {count}"))
 }
 
@@ -151,16 +159,16 @@ impl IntoIterator for ListValue {
 
 impl CustomType for ListValue {
     fn build(mut builder: TypeBuilder<'_, Self>) {
-        let len = |list: &mut Self| list.len() as i64;
+        let len = |list: &mut Self| list.count();
         builder
             .with_name("List")
             .is_iterable()
             .with_indexer_get(|list: &mut Self, at: i64| {
-                let count = list.len();
+                let count = list.count();
                 // As in a list of the language, −1 is the last.
-                let from_start = if at < 0 { at + count as i64 } else { at };
+                let from_start = if at < 0 { at + count } else { at };
                 match usize::try_from(from_start) {
-                    Ok(at) if at < count => Ok(list.at(at)),
+                    Ok(at) if at < list.len() => Ok(list.at(at)),
                     _ => Err(beyond(at, count)),
                 }
             })
