@@ -256,7 +256,7 @@ fn published(arguments: &Published) -> Result<(), Failure> {
     };
     document.save(arguments.out.as_deref())?;
     match arguments.format {
-        Format::Table => print(&document.text())?,
+        Format::Table => print(&document.shown())?,
         Format::Json => print(&format!("{:#}\n", comparison.json()))?,
     }
     let most = arguments.max_error;
@@ -305,7 +305,7 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
     };
     document.save(arguments.out.as_deref())?;
     match arguments.format {
-        Format::Table => print(&document.text())?,
+        Format::Table => print(&document.shown())?,
         Format::Json => {
             let text = serde_json::to_string_pretty(&outcomes).map_err(Failure::internal)?;
             print(&format!("{text}\n"))?;
@@ -333,7 +333,7 @@ fn contention(arguments: &Contention) -> Result<(), Failure> {
     };
     document.save(arguments.out.as_deref())?;
     match arguments.format {
-        Format::Table => print(&document.text())?,
+        Format::Table => print(&document.shown())?,
         Format::Json => {
             let text = serde_json::to_string_pretty(&scores).map_err(Failure::internal)?;
             print(&format!("{text}\n"))?;
@@ -442,7 +442,7 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
     };
     match &arguments.out {
         Some(_) => document.save(arguments.out.as_deref()),
-        None => print(&document.text()),
+        None => print(&document.shown()),
     }
 }
 

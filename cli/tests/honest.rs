@@ -38,7 +38,11 @@ fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
         .env("NO_COLOR", "1")
         .output()
         .expect("the command runs");
-    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    // Lines are broken where a terminal ends.
+    let text = |bytes| {
+        let text = String::from_utf8(bytes).expect("output is text");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
     (status.code(), text(stdout), text(stderr))
 }
 

@@ -48,7 +48,8 @@ fn done(command: &mut Command) -> String {
     let output = command.output().expect("the command runs");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{error}");
-    error
+    // Lines are broken where a terminal ends.
+    error.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn results(out: &Path) -> [Vec<u8>; 2] {

@@ -15,8 +15,7 @@ use std::sync::OnceLock;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
-
-use crate::table::layout::visible;
+use screen::visible;
 
 pub use bars::{Bar, Bars};
 pub use curves::{Curve, Curves, distributions, over_time};

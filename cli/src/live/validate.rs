@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use screen::paragraph;
 use sim::load::Inputs;
 use sim::world::World;
 use validation::live::{
@@ -233,11 +234,14 @@ fn library(arguments: &Arguments) -> Result<(Calibrated, Vec<Check>), Failure> {
 
 fn answers(played: &[Played]) -> String {
     let sum = |of: fn(&Played) -> usize| played.iter().map(of).sum::<usize>();
-    format!(
-        "{} live runs, every trace replays; {} answers, of {} held against the serial reference {} differ.\n",
+    let mut text = String::new();
+    let says = format!(
+        "{} live runs, every trace replays; {} answers, of {} held against the serial reference {} differ.",
         played.len(),
         sum(|one| one.answers),
         sum(|one| one.checked),
         sum(|one| one.differ)
-    )
+    );
+    paragraph(&mut text, &says);
+    text
 }

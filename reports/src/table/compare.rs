@@ -1,9 +1,11 @@
 //! Policies side by side, and their paired differences to the first.
 
+use std::fmt::Write as _;
+
+use screen::{Head, Table, labelled as line, paragraph};
 use sim::metrics::{LoadVerdict, Summary};
 
-use super::WIDTH;
-use super::layout::{self, append, line};
+use super::layout;
 use crate::facts::Facts;
 use crate::interval::Replicated;
 use crate::metric::{
@@ -59,10 +61,7 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)], extras: &Ext
         notes.push("grows: queues grow, or too much is refused: there is no steady latency".into());
     }
     out.push('\n');
-    for part in layout::wrap(&notes.join("; "), WIDTH) {
-        out.push_str(&part);
-        out.push('\n');
-    }
+    paragraph(&mut out, &notes.join("; "));
     line(
         &mut out,
         "contexts",
@@ -105,25 +104,23 @@ fn values(out: &mut String, policies: &[(String, Replicated)]) {
         .zip(&work)
         .map(|(left, right)| left.iter().chain(&right[1..]).cloned().collect())
         .collect();
-    let whole = text(&joined);
-    if whole.lines().all(|line| line.chars().count() <= WIDTH) {
-        *out += &whole;
+    let whole = table(&joined);
+    _ = if whole.fits() {
+        write!(out, "{whole}")
     } else {
-        *out += &text(&latencies);
-        out.push('\n');
-        *out += &text(&work);
-    }
+        write!(out, "{}\n{}", table(&latencies), table(&work))
+    };
 }
 
-/// Rows as a table; the first row is the header.
-fn text(rows: &[Vec<String>]) -> String {
-    let mut out = String::new();
-    if let Some((header, rows)) = rows.split_first() {
-        let mut table = layout::table(header);
-        table.add_rows(rows);
-        append(&mut out, &table);
+/// A name and numbers in each row; the first row is the header.
+fn table<T: AsRef<str>>(rows: &[Vec<T>]) -> Table {
+    let mut heads = rows.first().into_iter().flatten();
+    let name = heads.next().map(Head::text);
+    let mut table = Table::new(name.into_iter().chain(heads.map(Head::number)));
+    for row in rows.iter().skip(1) {
+        table.row(row);
     }
-    out
+    table
 }
 
 /// Rates and times, header first.
@@ -234,10 +231,8 @@ fn differences(out: &mut String, policies: &[(String, Replicated)]) {
     let Some(((reference, first), others)) = policies.split_first() else {
         return;
     };
-    let title = format!("against\n{reference}");
-    let mut header = vec![title.as_str()];
-    header.extend(columns.iter().map(|(title, _)| *title));
-    let mut table = layout::table(&header);
+    let mut header = vec![format!("against\n{reference}")];
+    header.extend(columns.iter().map(|(title, _)| (*title).to_owned()));
     let mut rows: Vec<Vec<String>> = others.iter().map(|(name, _)| vec![name.clone()]).collect();
     for (_, metric) in &columns {
         let scale = first.estimate(metric.get).map(|estimate| estimate.mean);
@@ -254,8 +249,8 @@ fn differences(out: &mut String, policies: &[(String, Replicated)]) {
             row.push(format!("{text} {mark}"));
         }
     }
-    table.add_rows(rows);
-    append(out, &table);
+    rows.insert(0, header);
+    _ = write!(out, "{}", table(&rows));
 }
 
 /// Quantiles of the times to first and last token, with 95 % intervals over replications.
@@ -276,7 +271,11 @@ fn quantiles(out: &mut String, policies: &[(String, Replicated)]) {
         ),
     ];
     for (title, parts) in [ttft, completion] {
-        let mut table = layout::table(&[title, "p50\ns", "p95\ns", "p99\ns"]);
+        let mut rows = vec![
+            [title, "p50\ns", "p95\ns", "p99\ns"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for (name, runs) in policies {
             let cells = parts.iter().map(|&get| {
                 if grows(runs) {
@@ -285,9 +284,9 @@ fn quantiles(out: &mut String, policies: &[(String, Replicated)]) {
                     number::estimate(runs.estimate(get))
                 }
             });
-            table.add_row(std::iter::once(name.clone()).chain(cells));
+            rows.push(std::iter::once(name.clone()).chain(cells).collect());
         }
-        append(out, &table);
+        _ = write!(out, "{}", table(&rows));
         if title == "TTFT" {
             out.push('\n');
         }
