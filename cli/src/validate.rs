@@ -18,7 +18,7 @@ use validation::report;
 use crate::document::{self, Document};
 use crate::failure::{Failure, print, say};
 use crate::library::{FITS, Shelf};
-use crate::options::{Format, inputs, read};
+use crate::options::{Format, inputs, read, world};
 use crate::{validate_live, validate_roofline};
 
 /// Independent runs of a queue with a closed form.
@@ -294,7 +294,7 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
         outcomes.extend(little_on_shipped(&shelf)?);
     }
     for path in &arguments.scenarios {
-        let world = inputs(path)?.world().map_err(Failure::Faults)?;
+        let world = world(&inputs(path)?, None)?;
         let outcome = oracles::little_on(&path.to_string_lossy(), &world);
         outcomes.push(outcome.map_err(Failure::Faults)?);
     }
