@@ -278,7 +278,7 @@ pub fn text(found: &Found, axes: &[Axis], objective: &Objective) -> String {
         .and_then(|difference| difference.excludes_zero())
     {
         Some(true) => "",
-        Some(false) => " (no difference shown)",
+        Some(false) => " (it may be none: the interval includes 0)",
         None => " (no interval)",
     };
     let difference = number::difference(found.difference, scale);

@@ -188,13 +188,13 @@ mod tests {
         for line in text.lines() {
             assert!(width(line) <= WIDTH, "{line}");
         }
-        // Each policy has a row of values, and all but the first a row of differences.
+        // Each policy has two rows of values, and all but the first a row of differences.
         let rows = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
-        assert_eq!(rows("serial "), 2);
+        assert_eq!(rows("serial "), 3);
         assert_eq!(
             rows("state_aware "),
-            2,
-            "its row and the title of the differences"
+            3,
+            "its rows and the title of the differences"
         );
         insta::assert_snapshot!(text);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use screen::{Head, Table, labelled as line, paragraph};
+use screen::{Head, Table, labelled as line};
 use sim::metrics::{LoadVerdict, Summary};
 
 use super::layout;
@@ -50,23 +50,33 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)], extras: &Ext
         out.push('\n');
         quantiles(&mut out, policies);
     }
-    let mut notes = vec![format!("{BEST} best of its column")];
-    if first.count() > 1 && count > 1 {
-        notes.push(format!(
-            "± 95 % interval of that difference alone; {DIFFERENT} differs after Holm's correction over \
-             the column (5 % in all), unmarked: no difference shown"
-        ));
+    out.push('\n');
+    let chance = first.count() > 1 && count > 1;
+    let best = if chance {
+        "best mean of its column; where the differences show none to another, chance may have decided"
+    } else {
+        "best of its column"
+    };
+    line(&mut out, BEST, best);
+    if count > 1 {
+        let reading = "this policy's mean less that of the first: below 0 it is the smaller";
+        let interval = "; ± is the 95 % interval of that one difference";
+        let text = format!("{reading}{}", if chance { interval } else { "" });
+        line(&mut out, "against", &text);
+    }
+    if chance {
+        let mark = "the difference is there: all that are marked in a column are right at once with 95 % confidence \
+                    (Holm's correction). Without the mark nothing is shown: it may be none, or one for which more \
+                    replications are needed";
+        line(&mut out, DIFFERENT, mark);
     }
     if policies.iter().any(|(_, runs)| grows(runs)) {
-        notes.push("grows: queues grow, or too much is refused: there is no steady latency".into());
+        let text = "queues grow, or too much is refused: there is no steady latency";
+        line(&mut out, GROWS, text);
     }
-    out.push('\n');
-    paragraph(&mut out, &notes.join("; "));
-    line(
-        &mut out,
-        "contexts",
-        "requests whose context was reused / imported / reconstructed (or both)",
-    );
+    let contexts =
+        "queries by how their context was prepared; reconstructed: also those that imported a part";
+    line(&mut out, "contexts", contexts);
     for (label, text) in &extras.lines {
         line(&mut out, label, text);
     }
@@ -128,9 +138,9 @@ fn latencies(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
     let columns = [
         ("answers\n/s", THROUGHPUT),
         ("TTFT\ns", TTFT_MEAN),
-        ("p95\ns", TTFT_P95),
-        ("compl.\ns", COMPLETION),
-        ("stale\ns", STALENESS),
+        ("TTFT p95\ns", TTFT_P95),
+        ("completion\ns", COMPLETION),
+        ("staleness\ns", STALENESS),
     ];
     let best: Vec<_> = columns.iter().map(|(_, m)| best(m, policies)).collect();
     let mut header = vec!["policy".to_owned()];
@@ -170,11 +180,11 @@ fn work(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
     let mut header = vec![
         "policy".to_owned(),
         format!("busy %\n{}", engines.join("/")),
-        "contexts\nreq.".to_owned(),
-        "refused\nreq.".to_owned(),
+        "contexts, queries\nreused/imported/reconstr.".to_owned(),
+        "refused\nqueries".to_owned(),
     ];
     if late {
-        header.push("late\nreq.".to_owned());
+        header.push("late\nqueries".to_owned());
     }
     let rows = policies.iter().map(|(name, runs)| {
         let mut row = vec![
