@@ -243,7 +243,9 @@ fn predictions(source: &Source, intervals: &Intervals) -> Result<Comparison, Fai
         count: intervals.draws,
         seed: intervals.seed,
     };
-    compare(&mut Lab::new(&shelf, draws), &file).map_err(Failure::Faults)
+    let mut lab = Lab::new(&shelf, draws);
+    lab.read_by(&file).map_err(Failure::Faults)?;
+    compare(&mut lab, &file).map_err(Failure::Faults)
 }
 
 fn published(arguments: &Published) -> Result<(), Failure> {

@@ -52,7 +52,6 @@ pub struct Errors {
 ///
 /// Faults of the scenarios and profiles that the rows name.
 pub fn compare(lab: &mut Lab<'_>, file: &Measurements) -> Result<Comparison, Faults> {
-    lab.read_by(file)?;
     let mut rows = Vec::with_capacity(file.rows.len());
     for row in &file.rows {
         rows.push(Compared {
