@@ -1,11 +1,11 @@
 //! `crossinfer check`: faults, and what is assumed.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use screen::hanging;
 use sim::diag::Faults;
 use sim::load::{self, Kind};
 use sim::spec::quantity::OriginKind;
@@ -127,7 +127,7 @@ fn check(path: &Path) -> Result<String, Failure> {
             for warning in &world.warnings {
                 // The assumed numbers are listed here.
                 if !warning.contains("crossinfer check") {
-                    _ = writeln!(out, "  warning: {warning}");
+                    out += &hanging(&format!("warning: {warning}"), 2);
                 }
             }
             return Ok(out);
@@ -143,10 +143,13 @@ fn summary(name: &str, kind: Kind, numbers: &[Provenance]) -> String {
         .iter()
         .filter(|number| number.kind == OriginKind::Assumed)
         .collect();
-    let mut out = format!(
-        "{name}: ok, {kind}, {} numbers, {} assumed\n",
-        numbers.len(),
-        assumed.len()
+    let mut out = hanging(
+        &format!(
+            "{name}: ok, {kind}, {} numbers, {} assumed",
+            numbers.len(),
+            assumed.len()
+        ),
+        0,
     );
     let mut files: Vec<&str> = Vec::new();
     for number in &assumed {
@@ -157,7 +160,7 @@ fn summary(name: &str, kind: Kind, numbers: &[Provenance]) -> String {
     for file in files {
         let of_file = || assumed.iter().filter(|number| number.file == file);
         if file != name {
-            _ = writeln!(out, "  {file}");
+            out += &hanging(file, 2);
         }
         let mut origins: Vec<&str> = Vec::new();
         for number in of_file() {
@@ -166,7 +169,7 @@ fn summary(name: &str, kind: Kind, numbers: &[Provenance]) -> String {
             }
             origins.push(&number.origin);
             let why = number.note.as_deref().unwrap_or("no reasoning given");
-            _ = writeln!(out, "    {}: {why}", number.origin);
+            out += &hanging(&format!("{}: {why}", number.origin), 4);
             for same in of_file().filter(|other| other.origin == number.origin) {
                 let interval = same.interval.map_or_else(
                     || "no interval".to_owned(),
@@ -180,12 +183,12 @@ fn summary(name: &str, kind: Kind, numbers: &[Provenance]) -> String {
                     .filter(|first| first.path != same.path);
                 let stated =
                     stated.map_or_else(String::new, |first| format!(", stated as {}", first.path));
-                _ = writeln!(
-                    out,
-                    "      {} = {} ({interval}){stated}",
+                let value = format!(
+                    "{} = {} ({interval}){stated}",
                     same.path,
                     plain(same.value)
                 );
+                out += &hanging(&value, 6);
             }
         }
     }

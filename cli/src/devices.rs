@@ -1,8 +1,7 @@
 //! `crossinfer devices`: which real engines there are here.
 
-use std::fmt::Write as _;
-
 use clap::Args;
+use screen::{GLUE, hanging};
 
 use crate::failure::{Failure, print};
 
@@ -17,7 +16,8 @@ pub(crate) fn main(_: &Arguments) -> Result<(), Failure> {
     let mut text = String::new();
     for found in hw::devices::find() {
         let mark = if found.usable { ' ' } else { '-' };
-        _ = writeln!(text, "{mark} {}\n      {}", found.what, found.says);
+        text += &hanging(&format!("{mark}{GLUE}{}", found.what), 0);
+        text += &hanging(&found.says, 6);
     }
     print(&text)
 }

@@ -23,8 +23,13 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// The text, without plots.
-    pub(crate) fn text(&self) -> String {
+    /// As a terminal shows it, without plots.
+    pub(crate) fn shown(&self) -> String {
+        reports::table::markdown(&self.text())
+    }
+
+    /// Its Markdown, without plots.
+    fn text(&self) -> String {
         report::document(self.title, &self.sections)
     }
 

@@ -58,9 +58,9 @@ impl Failure {
     pub(crate) fn report(&self) {
         match self {
             Self::No | Self::Reported => {}
-            Self::Faults(faults) => say(&render::faults(faults)),
-            Self::Usage { message, help } => say(&render::message(message, help)),
-            Self::Write(message) => say(&render::message(
+            Self::Faults(faults) => show(&render::faults(faults)),
+            Self::Usage { message, help } => show(&render::message(message, help)),
+            Self::Write(message) => show(&render::message(
                 message,
                 "check that the folder exists, that it is yours and that the disk has room",
             )),
@@ -69,8 +69,15 @@ impl Failure {
     }
 }
 
-/// Prints lines to standard error; where that fails there is nobody to tell.
+/// Prints a remark to standard error, within the width of a screen but for paths.
 pub(crate) fn say(text: &str) {
+    for line in text.lines() {
+        show(&screen::hanging(line, 0));
+    }
+}
+
+/// Prints lines to standard error; where that fails there is nobody to tell.
+fn show(text: &str) {
     _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
 }
 

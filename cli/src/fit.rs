@@ -58,7 +58,10 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     match arguments.format {
-        Format::Table => print(&report::document(&spec.title, &report::fit(&fit))),
+        Format::Table => {
+            let text = report::document(&spec.title, &report::fit(&fit));
+            print(&reports::table::markdown(&text))
+        }
         Format::Json => print(&format!("{:#}\n", fit.json())),
     }
 }

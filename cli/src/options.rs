@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::{env, fs};
 
 use clap::{Args, ValueEnum};
+use lab::sweep::Axis;
 use reports::detail::Reproduce;
 use sim::cost::Noise;
 use sim::load::{Inputs, Source, parse_policy, script_path};
@@ -146,11 +147,7 @@ pub(crate) fn reproduce(inputs: &Inputs) -> Reproduce {
 /// The world with another policy, which the user gave to `option`.
 pub(crate) fn with_policy(inputs: &Inputs, option: &str, text: &str) -> Result<World, Failure> {
     if let Some(path) = script_path(text) {
-        let source = Source {
-            name: path.to_owned(),
-            text: read(Path::new(path))?,
-        };
-        let inputs = inputs.with_script(source).map_err(Failure::Faults)?;
+        let inputs = with_script(inputs, path)?;
         return inputs.with_policy_text(text).map_err(Failure::internal);
     }
     let lanes = inputs.lanes();
@@ -176,6 +173,25 @@ pub(crate) fn with_policy(inputs: &Inputs, option: &str, text: &str) -> Result<W
         };
         Failure::usage(format!("`{option} {text}`: {}", causes.join("; ")), help)
     })
+}
+
+/// The same with the scripts that the policies of a sweep or a search name, from the folder that the user is in; else
+/// the scenario's own of that path is meant.
+pub(crate) fn with_scripts(mut inputs: Inputs, axes: &[Axis]) -> Result<Inputs, Failure> {
+    for path in axes.iter().flat_map(Axis::policies).filter_map(script_path) {
+        if Path::new(path).exists() || !inputs.has_script(path) {
+            inputs = with_script(&inputs, path)?;
+        }
+    }
+    Ok(inputs)
+}
+
+fn with_script(inputs: &Inputs, path: &str) -> Result<Inputs, Failure> {
+    let source = Source {
+        name: path.to_owned(),
+        text: read(Path::new(path))?,
+    };
+    inputs.with_script(source).map_err(Failure::Faults)
 }
 
 /// The text of a file that the user named.

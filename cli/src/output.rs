@@ -13,10 +13,11 @@ use reports::table;
 use serde_json::{Map, Value, json};
 use sim::drive::Sink;
 use sim::simulation::{Pace, Simulation};
+use sim::time::{Duration, Instant};
 use sim::trace::{Header, Writer};
 use sim::world::World;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 
 const SUMMARY: &str = "summary.json";
 const COMPARISON: &str = "compare.json";
@@ -108,13 +109,15 @@ impl Folder {
     }
 
     /// Writes everything about a configuration; all but the summary are of the first replication. What holds
-    /// every event of it is written as asked for: the `timeline` for Perfetto, and the `trace` for replay.
+    /// every event of it is written as asked for: the `timeline` for Perfetto, and the `trace` for replay. `window`:
+    /// what timeline.svg shows, s.
     pub(crate) fn write(
         &mut self,
         world: &World,
         summary: &Value,
         reproduce: Reproduce,
         (timeline, trace): (bool, bool),
+        window: Option<(f64, f64)>,
     ) -> Result<(), Failure> {
         self.json(SUMMARY, summary)?;
         let this = &*self;
@@ -142,9 +145,18 @@ impl Folder {
         let mut detail = Detail::of(world, reproduce);
         detail.runs.push(run);
         self.detail(DETAIL, &detail)?;
-        let gantt = plot::Timeline::new(&detail, &detail.runs[0], &world.title);
+        let window = window.map(|(from, to)| [from, to].map(Duration::from_secs_f64));
+        let window = window.map(|ends| ends.map(|end| Instant::ZERO + end));
+        // What is late in a long run has no row in its detail.
+        let part = match window {
+            Some([from, to]) => Some(played(world, ROWS, &mut (), Some((from, to)))?),
+            None => None,
+        };
+        let shown = part.as_ref().unwrap_or(&detail.runs[0]);
+        let window = window.map(|[from, to]| (from.0, to.0));
+        let gantt = plot::Timeline::new(&detail, shown, &world.title, window);
         self.text(GANTT, &plot::svg(&gantt).map_err(Failure::internal)?)?;
-        let png = plot::png(&gantt).map_err(Failure::internal)?;
+        let png = png(GANTT_PNG, &gantt)?;
         self.bytes(GANTT_PNG, &png)?;
         self.plot(TTFT, &distributions(&detail.runs, false))?;
         self.plot(COMPLETION, &distributions(&detail.runs, true))?;
@@ -246,6 +258,20 @@ impl Folder {
     }
 }
 
+/// A plot as a PNG file; says what it cannot show.
+pub(crate) fn png(name: &str, plot: &impl Plot) -> Result<Vec<u8>, Failure> {
+    let missing = plot::without_glyph(plot).map_err(Failure::internal)?;
+    if !missing.is_empty() {
+        let letters: Vec<String> = missing.iter().take(10).map(char::to_string).collect();
+        let more = if missing.len() > 10 { ", …" } else { "" };
+        say(&format!(
+            "note: the font of `{name}` has no glyph for {}{more} and shows boxes; an SVG leaves them to the viewer's fonts",
+            letters.join(", ")
+        ));
+    }
+    plot::png(plot).map_err(Failure::internal)
+}
+
 /// A world's first replication in letters.
 pub(crate) fn sketch(world: &World) -> Result<String, Failure> {
     let detail = Detail::of(world, Reproduce::default());
@@ -257,8 +283,21 @@ pub(crate) fn sketch(world: &World) -> Result<String, Failure> {
 
 /// Simulates a world's first replication in detail, showing it to `sink` too.
 fn first_replication(world: &World, rows: usize, sink: &mut impl Sink) -> Result<Run, Failure> {
+    played(world, rows, sink, None)
+}
+
+/// The same, with rows for the stages of a part of it alone.
+fn played(
+    world: &World,
+    rows: usize,
+    sink: &mut impl Sink,
+    window: Option<(Instant, Instant)>,
+) -> Result<Run, Failure> {
     let pace = Pace::default();
     let mut recorder = Recorder::new(world, Some(&pace), rows);
+    if let Some(window) = window {
+        recorder = recorder.within(window);
+    }
     let mut simulation = Simulation::new(world);
     simulation
         .run_watched(0, &pace, &mut (&mut recorder, sink))

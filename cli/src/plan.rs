@@ -12,6 +12,7 @@ use reports::plot;
 use crate::failure::{Failure, print};
 use crate::library::{Disk, Profiles};
 use crate::options::{Format, read};
+use crate::output::png;
 
 /// Find the largest load that meets targets, or the least chip that a load needs.
 ///
@@ -375,11 +376,10 @@ fn draw(
     };
     let targets: Vec<&str> = targets.iter().map(|target| target.text.as_str()).collect();
     let map = plan::region(&targets.join(" and "), axis, &columns, &y, &rows);
-    let written = if file.extension().is_some_and(|ending| ending == "svg") {
-        plot::svg(&map).map(String::into_bytes)
+    let bytes = if file.extension().is_some_and(|ending| ending == "svg") {
+        plot::svg(&map).map_err(Failure::internal)?.into_bytes()
     } else {
-        plot::png(&map)
+        png(&file.to_string_lossy(), &map)?
     };
-    let bytes = written.map_err(Failure::internal)?;
     fs::write(file, bytes).map_err(|error| Failure::write(file.display(), &error))
 }

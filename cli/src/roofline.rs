@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use profiles::import::{Kind, Options, Sink, Source, gguf, hf_config, import};
+use profiles::roofline::shape::DATA_TYPES;
 use profiles::roofline::{Chip, Efficiencies, Shape, chip, profile};
 
 use crate::failure::{Failure, print, say};
@@ -48,6 +49,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WxH", value_parser = size)]
     frame: Option<(u32, u32)>,
 
+    /// Visual tokens of a frame, of a model whose files do not say.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    tokens_per_frame: Option<u32>,
+
     /// Datasheet figures of chips (TOML), instead of those that come with crossinfer.
     #[arg(long, value_name = "FILE")]
     chips: Option<PathBuf>,
@@ -84,6 +89,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     let options = Options {
         frame: arguments.frame,
+        tokens_per_frame: arguments.tokens_per_frame,
         model: arguments.key.clone(),
         ..Options::default()
     };
@@ -158,7 +164,7 @@ fn model(arguments: &Arguments, options: &Options) -> Result<(Shape, String, Kin
     let Some(datatype) = arguments.datatype.clone() else {
         return Err(Failure::usage(
             "the data type of the weights is missing",
-            "as in `--type w8a8`",
+            format!("as in `--type w8a8`; there are {DATA_TYPES}"),
         ));
     };
     Ok((shape, datatype, Kind::HfConfig))

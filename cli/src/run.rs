@@ -56,6 +56,11 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "out")]
     trace: bool,
 
+    /// What timeline.svg and timeline.png show, in seconds of the first replication,
+    /// instead of its beginning: `100..160`. They hold 80 stages at most.
+    #[arg(long, value_name = "START..END", requires = "out", value_parser = window)]
+    window: Option<(f64, f64)>,
+
     /// Leave out trace.perfetto.json, which holds every event of the first
     /// replication: of a long run it is by far the largest file.
     #[arg(long, requires = "out")]
@@ -83,6 +88,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             &summary,
             reproduce(&inputs),
             (!arguments.no_perfetto, arguments.trace),
+            arguments.window,
         )?;
     }
     match options.format {
@@ -100,4 +106,14 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         say(&folder.contents());
     }
     Ok(())
+}
+
+/// A part of a run: `100..160`.
+fn window(text: &str) -> Result<(f64, f64), String> {
+    let ends = text.split_once("..").and_then(|(from, to)| {
+        let end = |text: &str| text.trim().parse::<f64>().ok();
+        Some((end(from)?, end(to)?))
+    });
+    ends.filter(|(from, to)| (0.0..1e9).contains(from) && from < to && *to <= 1e9)
+        .ok_or_else(|| "give two times in seconds, the earlier first, such as `100..160`".into())
 }

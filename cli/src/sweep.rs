@@ -10,7 +10,8 @@ use sim::world::World;
 
 use crate::failure::{Failure, say};
 use crate::library::{Disk, Profiles};
-use crate::options::{Simulated, inputs};
+use crate::options::{Simulated, inputs, with_scripts};
+use crate::output::png;
 use crate::replicate::Workers;
 
 /// Run a scenario with any keys of it, or of its profiles, varied.
@@ -28,8 +29,8 @@ pub(crate) struct Arguments {
 
     /// A key and its values: `KEY=1,2,5`, `KEY=1..10/4` (4 values with both ends),
     /// `KEY=log:0.01..1/5`, `KEY=int:1..9/5`; without `/N`, ends between which
-    /// `--sample` chooses. KEY is `run.horizon_s`, `streams.NAME.…`, `policy`, or
-    /// `soc:…`, `model:…`, `costs:…` of a profile.
+    /// `--sample` chooses. KEY is `run.horizon_s`, `streams.NAME.…`, `policy` (as
+    /// `run --policy` takes them), or `soc:…`, `model:…`, `costs:…` of a profile.
     #[arg(long, value_name = "KEY=VALUES", required = true, value_parser = axis)]
     vary: Vec<Axis>,
 
@@ -95,7 +96,7 @@ pub(crate) struct MergeArguments {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let simulated = &arguments.simulated;
-    let inputs = inputs(&simulated.scenario)?;
+    let inputs = with_scripts(inputs(&simulated.scenario)?, &arguments.vary)?;
     let plan = Plan::new(
         arguments.vary.clone(),
         arguments.sample,
@@ -155,7 +156,7 @@ impl Drawn {
             let map = lab::sweep::map(out, grid, &self.map_at).map_err(failure)?;
             let picture = reports::plot::svg(&map).map_err(Failure::internal)?;
             write(&out.join("map.svg"), picture.as_bytes())?;
-            let picture = reports::plot::png(&map).map_err(Failure::internal)?;
+            let picture = png("map.png", &map)?;
             write(&out.join("map.png"), &picture)?;
             say("wrote map.svg, map.png");
         }

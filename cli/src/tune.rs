@@ -7,7 +7,7 @@ use sim::world::World;
 
 use crate::failure::{Failure, print, say};
 use crate::library::{Disk, Profiles};
-use crate::options::{Simulated, inputs};
+use crate::options::{Simulated, inputs, with_scripts};
 use crate::replicate::Workers;
 use crate::sweep;
 
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let simulated = &arguments.simulated;
-    let inputs = inputs(&simulated.scenario)?;
+    let inputs = with_scripts(inputs(&simulated.scenario)?, &arguments.vary)?;
     let profiles = Profiles::beside(&simulated.scenario);
     let prepare = |world: &mut World| simulated.apply(world);
     let study = Study::new(&inputs, &profiles, &Disk, &prepare).map_err(sweep::failure)?;

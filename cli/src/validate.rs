@@ -18,7 +18,7 @@ use validation::report;
 use crate::document::{self, Document};
 use crate::failure::{Failure, print, say};
 use crate::library::{FITS, Shelf};
-use crate::options::{Format, inputs, read};
+use crate::options::{Format, inputs, read, world};
 use crate::{validate_live, validate_roofline};
 
 /// Independent runs of a queue with a closed form.
@@ -243,7 +243,9 @@ fn predictions(source: &Source, intervals: &Intervals) -> Result<Comparison, Fai
         count: intervals.draws,
         seed: intervals.seed,
     };
-    compare(&mut Lab::new(&shelf, draws), &file).map_err(Failure::Faults)
+    let mut lab = Lab::new(&shelf, draws);
+    lab.read_by(&file).map_err(Failure::Faults)?;
+    compare(&mut lab, &file).map_err(Failure::Faults)
 }
 
 fn published(arguments: &Published) -> Result<(), Failure> {
@@ -256,7 +258,7 @@ fn published(arguments: &Published) -> Result<(), Failure> {
     };
     document.save(arguments.out.as_deref())?;
     match arguments.format {
-        Format::Table => print(&document.text())?,
+        Format::Table => print(&document.shown())?,
         Format::Json => print(&format!("{:#}\n", comparison.json()))?,
     }
     let most = arguments.max_error;
@@ -294,7 +296,7 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
         outcomes.extend(little_on_shipped(&shelf)?);
     }
     for path in &arguments.scenarios {
-        let world = inputs(path)?.world().map_err(Failure::Faults)?;
+        let world = world(&inputs(path)?, None)?;
         let outcome = oracles::little_on(&path.to_string_lossy(), &world);
         outcomes.push(outcome.map_err(Failure::Faults)?);
     }
@@ -305,7 +307,7 @@ fn oracles(arguments: &Oracles) -> Result<(), Failure> {
     };
     document.save(arguments.out.as_deref())?;
     match arguments.format {
-        Format::Table => print(&document.text())?,
+        Format::Table => print(&document.shown())?,
         Format::Json => {
             let text = serde_json::to_string_pretty(&outcomes).map_err(Failure::internal)?;
             print(&format!("{text}\n"))?;
@@ -333,7 +335,7 @@ fn contention(arguments: &Contention) -> Result<(), Failure> {
     };
     document.save(arguments.out.as_deref())?;
     match arguments.format {
-        Format::Table => print(&document.text())?,
+        Format::Table => print(&document.shown())?,
         Format::Json => {
             let text = serde_json::to_string_pretty(&scores).map_err(Failure::internal)?;
             print(&format!("{text}\n"))?;
@@ -442,7 +444,7 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
     };
     match &arguments.out {
         Some(_) => document.save(arguments.out.as_deref()),
-        None => print(&document.text()),
+        None => print(&document.shown()),
     }
 }
 

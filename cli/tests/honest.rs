@@ -38,7 +38,11 @@ fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
         .env("NO_COLOR", "1")
         .output()
         .expect("the command runs");
-    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    // Lines are broken where a terminal ends.
+    let text = |bytes| {
+        let text = String::from_utf8(bytes).expect("output is text");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
     (status.code(), text(stdout), text(stderr))
 }
 
@@ -103,4 +107,54 @@ fn without_a_steady_part_the_warm_up_of_the_scenario_stands() {
         said.contains("the scenario's own warm-up stands, 10.000 s"),
         "{said}"
     );
+}
+
+/// A key of a scenario that nothing reads is refused wherever the scenario is played.
+#[test]
+fn a_key_without_effect_is_no_part_of_a_validation() {
+    let folder = failing("honest-unread");
+    let toy = fs::read_to_string(folder.join("toy.toml")).expect("it is there");
+    let keyed = toy.replace(
+        "[run]",
+        "policy = \"naive\"\n[modes]\nstate_transfer = \"import\"\n\n[run]",
+    );
+    fs::write(folder.join("keyed.toml"), keyed).expect("it can be written");
+    let rows = |policy: &str| {
+        format!(
+            "[[measurement]]\nid = \"bench\"\nplatform = \"toy\"\nconfig = \"both\"\nmetric = \"throughput\"\n\
+             unit = \"req/s\"\nvalue = 0.4\nrole = \"outcome\"\nscenario = \"keyed.toml\"\n{policy}"
+        )
+    };
+    let validate = [
+        "validate",
+        "published",
+        "--draws",
+        "0",
+        "--measurements",
+        "rows.toml",
+    ];
+    for (policy, read) in [
+        ("", false),
+        ("policy = \"naive\"\n", false),
+        ("policy = \"serial\"\n", true),
+    ] {
+        fs::write(folder.join("rows.toml"), rows(policy)).expect("it can be written");
+        let (code, said, error) = run(&folder, &validate);
+        assert_eq!(
+            code,
+            Some(if read { 0 } else { 2 }),
+            "{policy}: {said}{error}"
+        );
+        assert_eq!(
+            error.contains("`modes.state_transfer` has no effect"),
+            !read,
+            "{error}"
+        );
+    }
+    let (code, said, error) = run(
+        &folder,
+        &["validate", "oracles", "--replications", "2", "keyed.toml"],
+    );
+    assert_eq!(code, Some(2), "{said}{error}");
+    assert!(error.contains("has no effect"), "{error}");
 }

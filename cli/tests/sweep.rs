@@ -48,7 +48,8 @@ fn done(command: &mut Command) -> String {
     let output = command.output().expect("the command runs");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{error}");
-    error
+    // Lines are broken where a terminal ends.
+    error.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn results(out: &Path) -> [Vec<u8>; 2] {
@@ -350,4 +351,48 @@ fn the_guides_job_array_runs() {
     assert!(output.status.success(), "{error}");
     let table = fs::read_to_string(out.join("whole/results.csv")).expect("it is written");
     assert_eq!(table.lines().count(), 1 + 40, "{error}");
+}
+
+/// A script may be among the policies of a sweep and of a search, whatever the scenario names.
+#[test]
+fn a_script_is_a_policy_as_others_are() {
+    let out = folder("sweep-script");
+    let script = out.join("mine.rhai");
+    fs::create_dir_all(&out).expect("a folder can be made");
+    let text = "fn score(request, candidate, view) { candidate.wait_ns + candidate.prepare_ns }\n";
+    fs::write(&script, text).expect("it can be written");
+    let command = |name: &str, path: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crossinfer"));
+        command
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(STUDY))
+            .args([name, "toy.toml", "--replications", "1", "--vary"])
+            .arg(format!("policy=state_aware:w+p,script:{}", path.display()));
+        command
+    };
+    let mut sweep = command("sweep", &script);
+    // Keys that name files are read anew for each cell.
+    sweep
+        .args(["--vary", "soc=toy"])
+        .arg("--out")
+        .arg(out.join("out"));
+    done(&mut sweep);
+    let csv = fs::read_to_string(out.join("out/results.csv")).expect("it is written");
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| {
+        let of = rows[0].iter().position(|column| *column == name);
+        [1, 2].map(|row| rows[row][of.expect("is there")])
+    };
+    assert_eq!(column("error"), ["", ""]);
+    // It scores as the built-in policy does.
+    let [built_in, own] = column("completion_s_mean");
+    assert!(!own.is_empty() && own == built_in, "{csv}");
+    done(command("tune", &script).args(["--objective", "ttft", "--evaluations", "10"]));
+    let mut sweep = command("sweep", &out.join("none.rhai"));
+    let output = sweep
+        .arg("--out")
+        .arg(out.join("no"))
+        .output()
+        .expect("the command runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("none.rhai` cannot be read"));
 }

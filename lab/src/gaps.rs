@@ -1,10 +1,9 @@
 //! How far policies are from what no schedule beats, in numbers and in lines.
 
-use std::fmt::Write as _;
-
 use rayon::prelude::*;
 use reports::interval::Estimate;
 use reports::number;
+use screen::{Head, Table, paragraph};
 use serde_json::{Value, json};
 use sim::diag::Faults;
 use sim::world::World;
@@ -87,19 +86,12 @@ pub fn of(worlds: &[World]) -> Result<Gaps, Faults> {
 
 /// The gaps as lines.
 pub fn text(gaps: &Gaps) -> String {
-    let width = gaps.policies.iter().map(|gap| gap.policy.chars().count());
-    let width = width.max().unwrap_or(0).max(18);
-    let mut out = format!(
-        "\n{:width$}  {:>17}  {:>17}  {:>17}\n{:width$}  {:>17}  {:>17}  {:>17}\n",
-        "to bounds",
-        "answers/s",
-        "TTFT, s",
-        "completion, s",
-        "",
-        "of at most",
-        "of at least",
-        "of at least"
-    );
+    let mut rows = Table::new([
+        Head::text("to bounds"),
+        Head::number("answers/s\nof at most"),
+        Head::number("TTFT, s\nof at least"),
+        Head::number("completion, s\nof at least"),
+    ]);
     for gap in &gaps.policies {
         let cell = |pair: &Option<(Estimate, Estimate)>| match pair {
             None => number::ABSENT.to_owned(),
@@ -111,19 +103,17 @@ pub fn text(gaps: &Gaps) -> String {
                 )
             }
         };
-        _ = writeln!(
-            out,
-            "{:width$}  {:>17}  {:>17}  {:>17}",
-            gap.policy,
+        rows.row([
+            gap.policy.clone(),
             cell(&gap.throughput_rps),
             cell(&gap.ttft_s),
-            cell(&gap.completion_s)
-        );
+            cell(&gap.completion_s),
+        ]);
     }
+    let mut out = format!("\n{rows}");
     for (objective, optimum) in &gaps.optima {
         let count = optimum.requests as f64;
-        _ = writeln!(
-            out,
+        let text = format!(
             "best schedule of the first replication ({} requests): mean {} {} s{}",
             optimum.requests,
             name(*objective),
@@ -134,9 +124,14 @@ pub fn text(gaps: &Gaps) -> String {
                 (false, true) => ", or less: not every schedule is within the search",
             }
         );
+        paragraph(&mut out, &text);
     }
-    out + "No schedule of the same requests beats these bounds; they leave out transfers, memory and modes, so not\n\
-           every gap can be closed.\n"
+    paragraph(
+        &mut out,
+        "No schedule of the same requests beats these bounds; they leave out transfers, memory and modes, so not \
+         every gap can be closed.",
+    );
+    out
 }
 
 fn name(objective: Objective) -> &'static str {

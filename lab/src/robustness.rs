@@ -4,12 +4,12 @@
 //! undisturbed one, so that differences are pairs.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use rayon::prelude::*;
 use reports::interval::Replicated;
 use reports::metric::COMPLETION;
 use reports::number;
+use screen::{Head, Table, paragraph};
 use serde_json::{Value, json};
 use sim::cost::{Cost, CostTable, Time};
 use sim::diag::Faults;
@@ -139,29 +139,26 @@ fn one(world: &mut World, by: Disturbance) -> Result<Disturbed, Faults> {
 
 /// The changes of mean completion times, paired, as lines; `*` where the change is shown by its interval.
 pub fn text(undisturbed: &[(String, Replicated)], disturbed: &[Vec<Disturbed>]) -> String {
-    let width = undisturbed.iter().map(|(name, _)| name.chars().count());
-    let width = width.max().unwrap_or(0).max(18);
-    let mut out = format!("\n{:width$}", "completion, %");
     let names = disturbed.first().into_iter().flatten();
-    for one in names {
-        _ = write!(out, " {:>9}", one.by.short());
-    }
-    out.push('\n');
+    let names = names.map(|one| Head::number(format!("{} ", one.by.short())));
+    let mut rows = Table::new(std::iter::once(Head::text("completion, %")).chain(names));
     for ((name, runs), row) in undisturbed.iter().zip(disturbed) {
-        _ = write!(out, "{name:width$}");
-        for one in row {
-            let cell = change(runs, &one.runs).map_or_else(
-                || number::ABSENT.to_owned(),
+        let cells = row.iter().map(|one| {
+            change(runs, &one.runs).map_or_else(
+                || format!("{} ", number::ABSENT),
                 |(percent, shown)| format!("{percent:+.1}{}", if shown { "*" } else { " " }),
-            );
-            _ = write!(out, " {cell:>9}");
-        }
-        out.truncate(out.trim_end().len());
-        out.push('\n');
+            )
+        });
+        rows.row(std::iter::once(name.clone()).chain(cells));
     }
-    out + "Change of the mean time to the last token where beliefs are wrong, to the row's own: costs of each\n\
-           stage too high or low by that factor; lengths so well predicted that of two the longer is known\n\
-           that often; queues as they were so many seconds ago. * its 95 % interval excludes 0.\n"
+    let mut out = format!("\n{rows}");
+    paragraph(
+        &mut out,
+        "Change of the mean time to the last token where beliefs are wrong, to the row's own: costs of each \
+         stage too high or low by that factor; lengths so well predicted that of two the longer is known \
+         that often; queues as they were so many seconds ago. * its 95 % interval excludes 0.",
+    );
+    out
 }
 
 /// Change of the mean completion, %, and whether its interval excludes 0; `None` without a steady value.

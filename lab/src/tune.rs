@@ -14,6 +14,7 @@ use reports::metric::{
     TTFT_P95,
 };
 use reports::number;
+use screen::{Head, Table};
 use sim::diag::Faults;
 use sim::metrics::LoadVerdict;
 use sim::rng::mix;
@@ -255,11 +256,8 @@ pub fn search(
 /// What was found, in lines.
 pub fn text(found: &Found, axes: &[Axis], objective: &Objective) -> String {
     let mut out = String::new();
-    let width = axes.iter().map(|axis| axis.key.to_string().len());
-    let width = width.max().unwrap_or(0).max(26);
-    let mut line = |name: &str, value: &str| {
-        _ = writeln!(out, "{name:width$}  {value}");
-    };
+    let mut rows = Table::new([Head::text(""), Head::text("")]);
+    let mut line = |name: &str, value: &str| rows.row([name, value]);
     for (axis, value) in axes.iter().zip(&found.values) {
         line(&axis.key.to_string(), &value.to_string());
     }
@@ -280,7 +278,7 @@ pub fn text(found: &Found, axes: &[Axis], objective: &Objective) -> String {
         .and_then(|difference| difference.excludes_zero())
     {
         Some(true) => "",
-        Some(false) => " (no difference shown)",
+        Some(false) => " (it may be none: the interval includes 0)",
         None => " (no interval)",
     };
     let difference = number::difference(found.difference, scale);
@@ -292,6 +290,7 @@ pub fn text(found: &Found, axes: &[Axis], objective: &Objective) -> String {
             &format!("{value}, at most {limit} asked"),
         );
     }
+    _ = write!(out, "{rows}");
     if !found.met {
         out += match objective.within {
             Some(_) => {

@@ -13,10 +13,10 @@ mod timeline;
 use std::fmt;
 use std::sync::OnceLock;
 
+use ab_glyph::{Font, FontRef};
 use plotters::coord::Shift;
 use plotters::prelude::*;
-
-use crate::table::layout::visible;
+use screen::visible;
 
 pub use bars::{Bar, Bars};
 pub use curves::{Curve, Curves, distributions, over_time};
@@ -70,6 +70,19 @@ pub fn svg(plot: &impl Plot) -> Result<String, DrawError> {
     }
     // A name may hold what XML does not allow, or what turns the words after it.
     Ok(visible(&text).into_owned())
+}
+
+/// Letters of a plot for which its PNG has no glyph, each once: it shows them as boxes. An SVG leaves them to the
+/// fonts of whoever looks at it.
+pub fn without_glyph(plot: &impl Plot) -> Result<Vec<char>, DrawError> {
+    let font = FontRef::try_from_slice(epaint_default_fonts::HACK_REGULAR).map_err(failed)?;
+    let mut list: Vec<char> = svg(plot)?
+        .chars()
+        .filter(|c| !c.is_control() && font.glyph_id(*c).0 == 0)
+        .collect();
+    list.sort_unstable();
+    list.dedup();
+    Ok(list)
 }
 
 /// A plot as a PNG file.

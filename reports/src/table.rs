@@ -1,19 +1,19 @@
-//! Text for the terminal: at most 100 columns, readable without colour, units in the headers.
+//! Text for the terminal: at most 80 columns, readable without colour, units in the headers.
 
 mod compare;
-pub(crate) mod layout;
+mod layout;
+mod markdown;
 mod run;
 mod sketch;
 
 pub use compare::{Extras, comparison};
+pub use markdown::markdown;
 pub use run::run;
 pub use sketch::sketch;
 
-/// Widest line of any text.
-pub const WIDTH: usize = 100;
-
 #[cfg(test)]
 mod tests {
+    use screen::{WIDTH, width};
     use sim::metrics::LoadVerdict;
     use sim::simulation::Simulation;
     use sim::world::World;
@@ -39,7 +39,7 @@ mod tests {
         let runs = runs(&world, replications);
         let text = run(&Facts::of(&world, "toy.toml"), &runs);
         for line in text.lines() {
-            assert!(line.chars().count() <= WIDTH, "{line}");
+            assert!(width(line) <= WIDTH, "{line}");
             assert_eq!(line, line.trim_end());
         }
         (text, runs.verdict())
@@ -186,15 +186,15 @@ mod tests {
             .collect();
         let text = comparison(&facts, &policies, &Extras::default());
         for line in text.lines() {
-            assert!(line.chars().count() <= WIDTH, "{line}");
+            assert!(width(line) <= WIDTH, "{line}");
         }
-        // Each policy has a row of values, and all but the first a row of differences.
+        // Each policy has two rows of values, and all but the first a row of differences.
         let rows = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
-        assert_eq!(rows("serial "), 2);
+        assert_eq!(rows("serial "), 3);
         assert_eq!(
             rows("state_aware "),
-            2,
-            "its row and the title of the differences"
+            3,
+            "its rows and the title of the differences"
         );
         insta::assert_snapshot!(text);
     }

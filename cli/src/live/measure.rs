@@ -19,12 +19,10 @@ use super::{Effort, Setup};
 use crate::calibrate as arguments;
 use crate::failure::{Failure, print, say};
 use crate::library::{Disk, Profiles};
-use crate::options::{inputs, read};
+use crate::options::{inputs, read, world};
 
 pub(crate) fn calibrate(arguments: &arguments::Arguments) -> Result<(), Failure> {
-    let world = inputs(&arguments.scenario)?
-        .world()
-        .map_err(Failure::Faults)?;
+    let world = world(&inputs(&arguments.scenario)?, None)?;
     let plan = arguments.effort.plan(&world);
     let out = Some(arguments.out.as_path());
     let (library, checks) = measured(&arguments.scenario, &world, &arguments.setup, &plan, out)?;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use screen::paragraph;
 use sim::load::Inputs;
 use sim::world::World;
 use validation::live::{
@@ -218,10 +219,21 @@ fn world(inputs: &Inputs, policy: &str) -> Result<World, Failure> {
     with_policy(inputs, "--policies", policy.trim())
 }
 
+/// Checks, before anything is measured, that each key that the scenario sets changes something under one of the
+/// policies, or under its own.
+fn read_by(arguments: &Arguments, inputs: &Inputs) -> Result<(), Failure> {
+    let mut worlds = policies(arguments, inputs)
+        .iter()
+        .map(|policy| world(inputs, policy))
+        .collect::<Result<Vec<World>, _>>()?;
+    worlds.extend(inputs.world());
+    inputs.read_by(&worlds).map_err(Failure::Faults)
+}
+
 fn library(arguments: &Arguments) -> Result<(Calibrated, Vec<Check>), Failure> {
-    let world = inputs(&arguments.scenario)?
-        .world()
-        .map_err(Failure::Faults)?;
+    let inputs = inputs(&arguments.scenario)?;
+    read_by(arguments, &inputs)?;
+    let world = inputs.world().map_err(Failure::Faults)?;
     if let Some(folder) = &arguments.profile {
         let library = Calibrated::read(&arguments.scenario, &world, folder)?;
         return Ok((library, Vec::new()));
@@ -233,11 +245,14 @@ fn library(arguments: &Arguments) -> Result<(Calibrated, Vec<Check>), Failure> {
 
 fn answers(played: &[Played]) -> String {
     let sum = |of: fn(&Played) -> usize| played.iter().map(of).sum::<usize>();
-    format!(
-        "{} live runs, every trace replays; {} answers, of {} held against the serial reference {} differ.\n",
+    let mut text = String::new();
+    let says = format!(
+        "{} live runs, every trace replays; {} answers, of {} held against the serial reference {} differ.",
         played.len(),
         sum(|one| one.answers),
         sum(|one| one.checked),
         sum(|one| one.differ)
-    )
+    );
+    paragraph(&mut text, &says);
+    text
 }

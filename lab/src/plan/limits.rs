@@ -8,7 +8,7 @@ use super::Case;
 use super::axis::Axis;
 use super::probe::{Probe, Verdict};
 use super::scale::Resource;
-use super::search::Edge;
+use super::search::{Edge, Look};
 use super::target::Target;
 
 /// How much more of a resource is tried: enough to stand out of what a run's events round away.
@@ -205,7 +205,7 @@ fn sensitivities(
     world: &World,
 ) -> Result<Vec<Buys>, Faults> {
     let at = |load: f64, change: Option<(&Resource, f64)>| {
-        let probe = case.probe(Some((axis, load)), change, targets, false)?;
+        let probe = case.probe(Some((axis, load)), change, targets, Look::First)?;
         let value = |run| {
             let value = targets[missed].metric.of(run);
             value.filter(|value| *value > 0.0)

@@ -17,6 +17,7 @@ mod tests;
 use sim::diag::Faults;
 use sim::load::{Files, Inputs, Library, Numbers};
 use sim::metrics::Metric as Number;
+use sim::rng::mix;
 use sim::world::World;
 
 pub use axis::Axis;
@@ -24,7 +25,7 @@ pub use limits::{Buys, Limits, limits};
 pub use need::{Need, Needs, needs};
 pub use probe::{Held, Probe, Verdict};
 pub use scale::{Resource, numbers};
-pub use search::{Edge, Range, grid, search};
+pub use search::{Edge, Look, Range, grid, search};
 pub use target::{Metric, Target, targets};
 pub use text::{json, largest_model, needs_json, needs_table, region, table};
 
@@ -32,6 +33,8 @@ pub use text::{json, largest_model, needs_json, needs_table, region, table};
 const DEEP: u32 = 4;
 /// Replications where the scenario asks for fewer: an edge needs an interval.
 const REPLICATIONS: u32 = 10;
+/// What makes another seed of a scenario's, for draws that no search has seen.
+const FRESH: u64 = 0x6672_6573_685f_3432;
 
 /// A scenario as text, with where its profiles are.
 pub struct Case<'a> {
@@ -160,11 +163,21 @@ impl Case<'_> {
         axis: Option<(Axis, f64)>,
         change: Option<(&Resource, f64)>,
         targets: &[Target],
-        deep: bool,
+        look: Look,
     ) -> Result<Probe, Faults> {
         let load = axis.map_or(0.0, |(_, load)| load);
         match self.world(axis, change) {
-            Ok(world) => Probe::run(&world, load, self.count(&world, deep), targets),
+            Ok(mut world) => {
+                if look == Look::Fresh {
+                    world.seed = mix(world.seed ^ FRESH);
+                }
+                Probe::run(
+                    &world,
+                    load,
+                    self.count(&world, look != Look::First),
+                    targets,
+                )
+            }
             Err(why) => Ok(Probe::refused(load, why)),
         }
     }
@@ -201,7 +214,7 @@ pub fn row(
     loads: &[f64],
 ) -> Result<Vec<Verdict>, PlanError> {
     let probe = |load: &f64| {
-        let probe = case.probe(Some((axis, *load)), None, targets, false)?;
+        let probe = case.probe(Some((axis, *load)), None, targets, Look::First)?;
         Ok(probe.verdict)
     };
     let verdicts = loads.iter().map(probe).collect::<Result<_, Faults>>();
@@ -272,8 +285,8 @@ pub fn plan(
     });
     // Faults of form show at once, not as a load that is refused.
     axis.at(&case.text, range.low)?;
-    let edge = search(axis, targets, range, |load, deep| {
-        case.probe(Some((axis, load)), None, targets, deep)
+    let edge = search(axis, targets, range, |load, look| {
+        case.probe(Some((axis, load)), None, targets, look)
     })
     .map_err(PlanError::Stopped)?;
     let limits = limits(case, axis, targets, &edge).map_err(PlanError::Stopped)?;

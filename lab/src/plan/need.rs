@@ -2,6 +2,7 @@
 
 use super::probe::{Probe, Verdict};
 use super::scale::Resource;
+use super::search::Look;
 use super::target::Target;
 use super::{Case, PlanError};
 
@@ -48,7 +49,8 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
         Resource::Memory,
     ] {
         let look = |times: f64, deep: bool| {
-            case.probe(None, Some((&resource, times)), targets, deep)
+            let look = if deep { Look::Deep } else { Look::First };
+            case.probe(None, Some((&resource, times)), targets, look)
                 .map_err(PlanError::Stopped)
         };
         let meets = |times: f64, deep: bool| {

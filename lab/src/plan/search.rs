@@ -1,5 +1,7 @@
 //! The largest load that meets the targets.
 
+use std::cell::RefCell;
+
 use sim::diag::Faults;
 
 use super::axis::Axis;
@@ -25,9 +27,9 @@ pub struct Range {
 /// What a search found.
 #[derive(Clone, Debug)]
 pub struct Edge {
-    /// The largest load that was seen to meet every target; `None` if none was.
+    /// The largest load that was seen to meet every target, twice; `None` if none was.
     pub meets: Option<f64>,
-    /// The smallest larger load that was seen to miss one; `None` if none was.
+    /// The smallest larger load that was seen to miss one, twice; `None` if none was.
     pub misses: Option<f64>,
     /// Whether more load was never better where it was looked at; if not, loads below the edge may miss.
     pub monotone: bool,
@@ -44,7 +46,22 @@ impl Edge {
     }
 }
 
-/// Simulates loads, each once at each depth: `probe(load, deep)`, deep with more replications.
+/// How a load is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// With as many replications as were asked for.
+    First,
+    /// With more of them.
+    Deep,
+    /// With as many, on draws that no other look has seen.
+    Fresh,
+}
+
+/// Simulates loads, each once at each depth.
+///
+/// Where many loads are looked at, one near the edge may meet the targets by chance, and it is the largest such that a
+/// search returns. So both ends of the edge are looked at once more, on fresh draws; one that does not come out as
+/// before is unclear, and the search goes on from there.
 ///
 /// # Errors
 ///
@@ -53,16 +70,18 @@ pub fn search(
     axis: Axis,
     targets: &[Target],
     range: Range,
-    mut probe: impl FnMut(f64, bool) -> Result<Probe, Faults>,
+    mut probe: impl FnMut(f64, Look) -> Result<Probe, Faults>,
 ) -> Result<Edge, Faults> {
     let mut probes: Vec<(Probe, bool)> = Vec::new();
+    let probe = RefCell::new(&mut probe);
+    let again = |load: f64| (probe.borrow_mut())(load, Look::Fresh);
     let mut look = |load: f64, deep: bool, probes: &mut Probes| -> Result<Verdict, Faults> {
         if let Some((known, was)) = probes.iter().find(|(known, _)| known.load == load)
             && (*was || !deep)
         {
             return Ok(known.verdict);
         }
-        let found = probe(load, deep)?;
+        let found = (probe.borrow_mut())(load, if deep { Look::Deep } else { Look::First })?;
         let verdict = found.verdict;
         probes.retain(|(known, _)| known.load != load);
         probes.push((found, deep));
@@ -105,7 +124,37 @@ pub fn search(
             }
         }
     }
-    refine(axis, &mut look, &mut probes)?;
+    let mut confirmed: Vec<f64> = Vec::new();
+    let mut doubted: Vec<f64> = Vec::new();
+    loop {
+        refine(axis, &mut look, &mut probes)?;
+        let low = largest(&probes);
+        let high = above(&probes, low.unwrap_or(f64::NEG_INFINITY));
+        let mut ends = [low, high].into_iter().flatten();
+        let Some(end) = ends.find(|end| !confirmed.contains(end)) else {
+            break;
+        };
+        let known = probes.iter_mut().find(|(probe, _)| probe.load == end);
+        let Some((known, _)) = known.filter(|(known, _)| known.refused.is_none()) else {
+            // What has no world has none under other draws.
+            confirmed.push(end);
+            continue;
+        };
+        if again(end)?.verdict == known.verdict {
+            confirmed.push(end);
+        } else {
+            known.verdict = Verdict::Unclear;
+            doubted.push(end);
+        }
+    }
+    if !doubted.is_empty() {
+        let list: Vec<String> = doubted.iter().map(f64::to_string).collect();
+        remarks.push(format!(
+            "not confirmed on fresh draws, so unclear: {} {}",
+            list.join(", "),
+            axis.unit()
+        ));
+    }
     Ok(finish(axis, probes, remarks, unruly.is_empty()))
 }
 

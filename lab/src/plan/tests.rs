@@ -1,5 +1,6 @@
 //! Targets, loads and resources.
 
+use super::search::Look;
 use super::target::targets;
 
 fn one(text: &str) -> Result<Target, String> {
@@ -77,14 +78,23 @@ fn more_streams_leave_a_policy_as_it_is() {
 
 /// A search over a law that says which loads meet.
 fn found(axis: Axis, target: &str, range: Range, law: impl Fn(f64) -> Verdict) -> (Edge, usize) {
+    searched(axis, target, range, |load, _| law(load))
+}
+
+fn searched(
+    axis: Axis,
+    target: &str,
+    range: Range,
+    law: impl Fn(f64, Look) -> Verdict,
+) -> (Edge, usize) {
     let targets = [Target::parse(target).expect("it is a target")];
     let mut looked = 0;
-    let edge = search(axis, &targets, range, |load, _| {
+    let edge = search(axis, &targets, range, |load, look| {
         looked += 1;
         Ok(Probe {
             load,
             held: Vec::new(),
-            verdict: law(load),
+            verdict: law(load, look),
             runs: Replicated::default(),
             refused: None,
         })
@@ -136,6 +146,43 @@ proptest! {
         prop_assert!(top <= low * times && top > low * times / 1.021, "{} of {}", top, low * times);
         prop_assert!(!found.monotone && !found.remarks.is_empty());
     }
+}
+
+/// Loads that come out on the wrong side by chance when the search looks, and not when it looks again.
+#[test]
+fn an_edge_that_fresh_draws_do_not_show_is_none() {
+    let range = Range {
+        low: 1.0,
+        high: 64.0,
+    };
+    let law = |load: f64, look: Look| match (load, look) {
+        (_, Look::Fresh) => step(load, 20.0),
+        // 21 and 22 are lucky.
+        _ => step(load, 22.0),
+    };
+    let (edge, _) = searched(Axis::Streams, "ttft_p95 <= 1s", range, law);
+    assert_eq!((edge.meets, edge.misses), (Some(20.0), Some(23.0)));
+    assert!(
+        edge.remarks[0].contains("22, 21 streams"),
+        "{:?}",
+        edge.remarks
+    );
+    // 18 to 20 are unlucky.
+    let law = |load: f64, look: Look| match look {
+        Look::Fresh => step(load, 20.0),
+        _ => step(load, 17.0),
+    };
+    let (edge, _) = searched(Axis::Streams, "ttft_p95 <= 1s", range, law);
+    assert_eq!((edge.meets, edge.misses), (Some(17.0), Some(21.0)));
+    let unclear = |load: f64| edge.probe(load).map(|probe| probe.verdict);
+    assert_eq!(unclear(18.0), Some(Verdict::Unclear));
+    // Nothing is confirmed: then nothing is claimed.
+    let law = |_, look: Look| match look {
+        Look::Fresh => Verdict::Unclear,
+        _ => Verdict::Meets,
+    };
+    let (edge, _) = searched(Axis::Streams, "ttft_p95 <= 1s", range, law);
+    assert_eq!((edge.meets, edge.misses), (None, None));
 }
 
 #[test]

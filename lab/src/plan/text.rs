@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use reports::plot::{Cell, Map};
+use screen::{Head, Table, hanging, paragraph};
 use serde_json::{Value, json};
 use sim::metrics::Metric as Number;
 
@@ -67,49 +68,63 @@ fn edge(axis: Axis, edge: &Edge) -> String {
     }
 }
 
-fn probe_line(out: &mut String, targets: &[Target], probe: &Probe) {
-    _ = write!(
-        out,
-        "  {:>10}  {:<8}",
-        short(probe.load),
-        probe.verdict.word()
+/// What was simulated, one load a row.
+fn probes(axis: Axis, targets: &[Target], probes: &[Probe]) -> Table {
+    let refused = probes.iter().any(|probe| probe.refused.is_some());
+    let mut heads = vec![Head::number(axis.unit()), Head::text("")];
+    heads.extend(
+        targets
+            .iter()
+            .map(|target| Head::number(target.metric.to_string())),
     );
-    if let Some(why) = &probe.refused {
-        _ = write!(out, "  {why}");
+    heads.extend(refused.then(|| Head::text("refused")));
+    let mut table = Table::new(heads);
+    for probe in probes {
+        let mut row = vec![short(probe.load), probe.verdict.word().to_owned()];
+        for at in 0..targets.len() {
+            let Some((target, held)) = targets.get(at).zip(probe.held.get(at)) else {
+                row.push(String::new());
+                continue;
+            };
+            let value = held.value.map_or_else(
+                || "none".to_owned(),
+                |value| {
+                    let half = value.half_width.map_or_else(String::new, |half| {
+                        format!(" ± {}", shown(target.metric, half))
+                    });
+                    format!("{}{half}", shown(target.metric, value.mean))
+                },
+            );
+            row.push(held.reason.map_or(value, str::to_owned));
+        }
+        row.extend(probe.refused.clone());
+        table.row(row);
     }
-    for (target, held) in targets.iter().zip(&probe.held) {
-        let value = held.value.map_or_else(
-            || "none".to_owned(),
-            |value| {
-                let half = value.half_width.map_or_else(String::new, |half| {
-                    format!(" ± {}", shown(target.metric, half))
-                });
-                format!("{}{half}", shown(target.metric, value.mean))
-            },
-        );
-        let value = held.reason.map_or(value, str::to_owned);
-        _ = write!(out, "  {} {value}", target.metric);
-    }
-    out.push('\n');
+    table
 }
 
-fn buys_line(out: &mut String, buys: &Buys) {
-    let metric = buys.metric.map_or_else(
-        || "?".to_owned(),
-        |change| match change.half_width {
-            Some(half) => format!("{:+.2} ± {half:.2} %", change.mean),
-            None => format!("{:+.2} %", change.mean),
-        },
-    );
-    let load = buys.load.map_or_else(
-        || if buys.tells() { "?" } else { "not told" }.to_owned(),
-        |load| format!("{load:+.2} %"),
-    );
-    _ = writeln!(
-        out,
-        "  {:<18} {metric:>16} {load:>9}",
-        buys.resource.to_string()
-    );
+/// What 1 % more of each resource buys.
+fn sensitivity(list: &[Buys]) -> Table {
+    let mut table = Table::new([
+        Head::text("1 % more of"),
+        Head::number("metric"),
+        Head::number("load"),
+    ]);
+    for buys in list {
+        let metric = buys.metric.map_or_else(
+            || "?".to_owned(),
+            |change| match change.half_width {
+                Some(half) => format!("{:+.2} ± {half:.2} %", change.mean),
+                None => format!("{:+.2} %", change.mean),
+            },
+        );
+        let load = buys.load.map_or_else(
+            || if buys.tells() { "?" } else { "not told" }.to_owned(),
+            |load| format!("{load:+.2} %"),
+        );
+        table.row([buys.resource.to_string(), metric, load]);
+    }
+    table
 }
 
 /// Plans as text: one in full, several side by side and then each.
@@ -117,26 +132,26 @@ pub fn table(plans: &[Plan], refused: &[(String, String)]) -> String {
     let mut out = String::new();
     if plans.len() + refused.len() > 1 {
         let axis = plans.first().map_or("load", |plan| plan.axis.unit());
-        _ = writeln!(
-            out,
-            "{:<34} {:>12} {:>12}  limited by",
-            "", "meets", "misses"
-        );
+        let number = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), short);
+        let mut rows = Table::new([
+            Head::text(axis),
+            Head::number("meets"),
+            Head::number("misses"),
+            Head::text("limited by"),
+        ]);
         for plan in plans {
-            let number = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), short);
             let by = plan.limits.as_ref().map_or("", |limits| &limits.target);
-            _ = writeln!(
-                out,
-                "{:<34} {:>12} {:>12}  {by}",
-                plan.title,
-                number(plan.edge.meets),
-                number(plan.edge.misses)
-            );
+            rows.row([
+                &plan.title,
+                &number(plan.edge.meets),
+                &number(plan.edge.misses),
+                by,
+            ]);
         }
         for (title, why) in refused {
-            _ = writeln!(out, "{title:<34} {:>12} {:>12}  {why}", "none", "");
+            rows.row([title, "none", "", why]);
         }
-        _ = writeln!(out, "({axis})\n");
+        _ = writeln!(out, "{rows}");
     }
     for plan in plans {
         one(&mut out, plan);
@@ -159,87 +174,81 @@ pub fn largest_model(plans: &[Plan]) -> String {
 
 fn one(out: &mut String, plan: &Plan) {
     let targets: Vec<&str> = plan.targets.iter().map(|t| t.text.as_str()).collect();
-    _ = writeln!(
-        out,
-        "{}: most {} with {}",
-        plan.title,
-        plan.axis,
-        targets.join(" and ")
+    *out += &hanging(
+        &format!(
+            "{}: most {} with {}",
+            plan.title,
+            plan.axis,
+            targets.join(" and ")
+        ),
+        0,
     );
     conditions(out, &plan.conditions);
-    _ = writeln!(out, "  {}", edge(plan.axis, &plan.edge));
+    *out += &hanging(&edge(plan.axis, &plan.edge), 2);
     for remark in &plan.edge.remarks {
-        _ = writeln!(out, "  note: {remark}");
+        *out += &hanging(&format!("note: {remark}"), 2);
     }
     _ = writeln!(
         out,
-        "\nsimulated loads ({}), means over replications ± 95 %",
-        plan.axis.unit()
+        "\nsimulated loads, means over replications ± 95 %\n{}",
+        probes(plan.axis, &plan.targets, &plan.edge.probes)
     );
-    for probe in &plan.edge.probes {
-        probe_line(out, &plan.targets, probe);
-    }
     if let Some(limits) = &plan.limits {
-        _ = writeln!(
+        paragraph(
             out,
-            "\nat {} `{}` is missed",
-            short(limits.load),
-            limits.target
+            &format!("at {} `{}` is missed", short(limits.load), limits.target),
         );
         for because in &limits.because {
-            _ = writeln!(out, "  {because}");
+            *out += &hanging(because, 2);
         }
         if !limits.buys.is_empty() {
-            _ = writeln!(out, "\n  1 % more of                  metric      load");
-            for buys in &limits.buys {
-                buys_line(out, buys);
-            }
+            _ = writeln!(out, "\n{}", sensitivity(&limits.buys));
         }
     }
-    out.push('\n');
 }
 
 fn conditions(out: &mut String, list: &[String]) {
     if !list.is_empty() {
-        _ = writeln!(out, "  conditions: {}", list.join("; "));
+        *out += &hanging(&format!("conditions: {}", list.join("; ")), 2);
     }
 }
 
 /// What a load needs, as text.
 pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
     let targets: Vec<&str> = targets.iter().map(|t| t.text.as_str()).collect();
-    let mut out = format!(
-        "{}: least of each resource, the others as they are, for {}\n",
-        needs.title,
-        targets.join(" and ")
+    let mut out = hanging(
+        &format!(
+            "{}: least of each resource, the others as they are, for {}",
+            needs.title,
+            targets.join(" and ")
+        ),
+        0,
     );
     conditions(&mut out, &needs.conditions);
-    out.push('\n');
+    let mut heads = vec![Head::text("")];
+    heads.extend(["meets", "misses", "the profile"].map(Head::number));
+    let remarks = needs.list.iter().any(|need| need.remark.is_some());
+    heads.extend(remarks.then(|| Head::text("")));
+    let mut rows = Table::new(heads);
     for need in &needs.list {
         let name = match need.resource {
             Resource::Compute(None) => "compute of every engine".to_owned(),
             ref other => other.to_string(),
         };
-        _ = write!(out, "  {name:<24}");
         let value = |times: f64| match need.now {
             Some((now, unit)) => format!("{} {unit}", short(now * times)),
             None => format!("{} times", short(times)),
         };
-        match need.between {
-            (Some(low), Some(high)) => {
-                _ = write!(out, "{} meet, {} miss", value(high), value(low));
-            }
-            (None, Some(high)) => _ = write!(out, "{} meet", value(high)),
-            _ => out.push_str("none found"),
-        }
-        if let Some((now, unit)) = need.now {
-            _ = write!(out, " (the profile: {} {unit})", short(now));
-        }
-        if let Some(remark) = &need.remark {
-            _ = write!(out, "; {remark}");
-        }
-        out.push('\n');
+        let (low, high) = need.between;
+        rows.row([
+            name,
+            high.map_or_else(|| "none found".to_owned(), value),
+            low.map_or_else(String::new, value),
+            value(1.0),
+            need.remark.clone().unwrap_or_default(),
+        ]);
     }
+    _ = writeln!(out, "\n{rows}");
     out
 }
 

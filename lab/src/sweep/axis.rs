@@ -171,6 +171,18 @@ impl Axis {
         }
     }
 
+    /// The policies among its values, in short text.
+    pub fn policies(&self) -> impl Iterator<Item = &str> {
+        let list: &[Value] = match &self.values {
+            Values::List(list) if self.key.kind == KeyKind::Policy => list,
+            _ => &[],
+        };
+        list.iter().filter_map(|value| match value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
     /// The type of its column.
     pub fn column_type(&self) -> Type {
         let all = |is: fn(&Value) -> bool| match &self.values {

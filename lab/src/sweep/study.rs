@@ -36,7 +36,8 @@ impl fmt::Debug for Study<'_> {
 }
 
 impl<'a> Study<'a> {
-    /// Of a scenario that has been read with this library and these files.
+    /// Of a scenario that has been read with this library and these files, and with the scripts that the policies
+    /// among the values name.
     ///
     /// # Errors
     ///
@@ -90,7 +91,8 @@ impl<'a> Study<'a> {
         let mut inputs = match texts.first() {
             Some((Kind::Scenario, text)) if again => {
                 let name = self.inputs.file(Kind::Scenario).0;
-                Inputs::read(name, text, self.library, self.files)
+                let inputs = Inputs::read(name, text, self.library, self.files);
+                inputs.map(|inputs| inputs.with_scripts_of(self.inputs))
             }
             _ => self.inputs.with_texts(&texts),
         }

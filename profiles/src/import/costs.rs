@@ -173,6 +173,7 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
     let files: BTreeSet<&str> = rows.iter().map(|row| row.place.file.as_str()).collect();
     let several = files.len() > 1;
     let mut kept: Vec<Row> = Vec::new();
+    let mut known: BTreeSet<String> = BTreeSet::new();
     for mut row in rows {
         let cold = row.cold_s.unwrap_or(row.secs);
         if !(SECONDS.contains(&row.secs) && SECONDS.contains(&cold)) {
@@ -189,6 +190,7 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
             let file = row.place.file.clone();
             row.identity.insert("file".to_owned(), file);
         }
+        known.extend(row.identity.keys().cloned());
         for key in &options.ignore {
             row.identity.remove(key);
         }
@@ -204,6 +206,21 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
             continue;
         }
         kept.push(row);
+    }
+    // A key that no row has was meant to do something.
+    let given = options.ignore.iter().map(|key| ("--ignore", key));
+    let given = given.chain(options.only.iter().map(|(key, _)| ("--only", key)));
+    let sections = [SECTION, "engine"];
+    for (option, key) in given {
+        if !known.is_empty() && !known.contains(key) && !sections.contains(&key.as_str()) {
+            let list: Vec<&str> = known.iter().map(String::as_str).collect();
+            let text = format!(
+                "`{option} {}`: no row has that key, only {}",
+                super::text::short(key),
+                list.join(", ")
+            );
+            notes.add(NoteKind::Warning, "", None, text);
+        }
     }
     sections::join(&mut kept, notes);
     for row in kept {

@@ -7,6 +7,7 @@ mod configs;
 mod exact;
 mod fuzz;
 mod kinds;
+mod said;
 mod samples;
 
 use std::io::{self, Cursor, Write};

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use screen::{GLUE, Head, Table, hanging, paragraph};
+
 use super::efficiency::Phase;
 use super::holdout::{Holdout, Prediction, score};
 use super::reach::Reached;
@@ -20,14 +22,14 @@ const COMBINED: f64 = 0.08;
 
 /// Text of what came out, and whether every bound is met.
 pub fn text(of: &Holdout) -> (String, bool) {
-    let mut out = String::from(
-        "Each chip left out: predicted from its datasheet and the model's shape, with factors of the other chips\n\n",
+    let mut out = String::new();
+    paragraph(
+        &mut out,
+        "Each chip left out: predicted from its datasheet and the model's shape, with factors of the other chips",
     );
-    _ = writeln!(
-        out,
-        "{:<20} {:<9} {:<8} {:>6} {:>8} {:>8} {:>8} {:>9}",
-        "family", "chip", "phase", "values", "median %", "p90 %", "mean %", "inside %"
-    );
+    let words = ["family", "chip", "phase"].map(Head::text);
+    let numbers = ["values", "median\n%", "p90\n%", "mean\n%", "inside\n%"].map(Head::number);
+    let mut table = Table::new(words.into_iter().chain(numbers));
     let mut groups: BTreeMap<(&str, &str, Phase), Vec<&Prediction>> = BTreeMap::new();
     for one in &of.predictions {
         groups
@@ -36,14 +38,15 @@ pub fn text(of: &Holdout) -> (String, bool) {
             .push(one);
     }
     for ((family, chip, phase), list) in &groups {
-        line(&mut out, family, chip, phase.name(), list);
+        line(&mut table, [family, chip, phase.name()], list);
     }
     for phase in Phase::ALL {
         let list: Vec<&Prediction> = of.predictions.iter().filter(|p| p.phase == phase).collect();
-        line(&mut out, "all", "", phase.name(), &list);
+        line(&mut table, ["all", "", phase.name()], &list);
     }
     let all: Vec<&Prediction> = of.predictions.iter().collect();
-    line(&mut out, "all", "", "", &all);
+    line(&mut table, ["all", "", ""], &all);
+    _ = write!(out, "\n{table}");
     let mut met = true;
     let mut verdict = |out: &mut String, what: &str, value: f64, bound: f64, least: bool| {
         let holds = if least {
@@ -85,20 +88,19 @@ pub fn text(of: &Holdout) -> (String, bool) {
     (out, met)
 }
 
-fn line(out: &mut String, family: &str, chip: &str, phase: &str, list: &[&Prediction]) {
+fn line(table: &mut Table, names: [&str; 3], list: &[&Prediction]) {
     let Some(score) = score(list.iter().copied()) else {
         return;
     };
     let mean = list.iter().map(|one| one.error()).sum::<f64>() / list.len() as f64;
-    _ = writeln!(
-        out,
-        "{family:<20} {chip:<9} {phase:<8} {:>6} {:>8.1} {:>8.1} {:>+8.1} {:>9.0}",
-        score.count,
-        100.0 * score.median,
-        100.0 * score.p90,
-        100.0 * mean,
-        100.0 * score.inside
-    );
+    let numbers = [
+        score.count.to_string(),
+        format!("{:.1}", 100.0 * score.median),
+        format!("{:.1}", 100.0 * score.p90),
+        format!("{:+.1}", 100.0 * mean),
+        format!("{:.0}", 100.0 * score.inside),
+    ];
+    table.row(names.map(str::to_owned).into_iter().chain(numbers));
 }
 
 fn reached(out: &mut String, title: &str, list: &[Reached], bound: f64) -> bool {
@@ -114,7 +116,10 @@ fn reached(out: &mut String, title: &str, list: &[Reached], bound: f64) -> bool 
             met &= holds;
             if holds { "" } else { "MISSED" }.to_owned()
         };
-        _ = writeln!(out, "  {:>+6.1} %  {}  {note}", 100.0 * one.error, one.what);
+        *out += &hanging(
+            &format!("{:+.1}{GLUE}%  {}  {note}", 100.0 * one.error, one.what),
+            2,
+        );
     }
     _ = writeln!(
         out,
@@ -138,6 +143,6 @@ fn left_out(out: &mut String, of: &Holdout) {
     let mut list: Vec<(&String, &usize)> = of.left_out.iter().collect();
     list.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
     for (reason, count) in list {
-        _ = writeln!(out, "  {count:>4}  {reason}");
+        *out += &hanging(&format!("{count}  {reason}"), 2);
     }
 }

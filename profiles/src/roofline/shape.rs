@@ -160,6 +160,10 @@ pub fn pairs(tokens: f64, context: f64) -> f64 {
     tokens * context + tokens * (tokens - 1.0) / 2.0
 }
 
+/// The names that [`bits`] knows, for people.
+pub const DATA_TYPES: &str = "w4a16, w8a8 and the like (also with groups, as w8a8_g128), f32, f16, bf16, q8_0, q6_k, \
+                              q5_k_m, q5_k_s, q5_0, q4_k_m, q4_k_s, q4_0, q3_k_m, q2_k, int8, int4";
+
 /// Bits of a weight by the name of a quantisation, with the scales stored beside it; `None` where the name does not
 /// say.
 pub fn bits(datatype: &str) -> Option<f64> {

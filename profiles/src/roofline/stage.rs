@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::chip::{self, Chip, Engine};
-use super::shape::{Shape, pairs};
+use super::shape::{DATA_TYPES, Shape, pairs};
 
 /// What a chip cannot do with a model: an answer, not a fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +81,7 @@ impl fmt::Display for Refusal {
             ),
             Self::UnknownType { datatype } => write!(
                 f,
-                "how many bits a weight of `{datatype}` has is unknown: give the model's file"
+                "how many bits a weight of `{datatype}` has is unknown: give the model's GGUF file, or one of {DATA_TYPES}"
             ),
         }
     }

@@ -151,6 +151,16 @@ fn what_does_not_go_is_an_answer() {
     let place = |shape: &Shape, datatype: &str| {
         Placed::new(&chip, "npu", npu, shape, datatype, None).expect_err("it does not go")
     };
+    // Every name that is listed is known, and the list is part of what is said of one that is not.
+    for name in super::shape::DATA_TYPES.split([',', ' ', '(', ')']) {
+        let name = name.trim();
+        let is_name = name.contains(|c: char| c.is_ascii_digit());
+        assert!(!is_name || bits(name).is_some(), "{name}");
+    }
+    let refusal = place(&shape, "foo");
+    assert!(
+        !matches!(refusal, Refusal::UnknownType { .. }) || refusal.to_string().contains("q4_k_m")
+    );
     let refusal = place(&shape, "f16");
     assert!(matches!(refusal, Refusal::DataType { .. }), "{refusal}");
     assert!(refusal.to_string().starts_with("data type not supported"));

@@ -40,6 +40,8 @@ pub struct Recorder<'w> {
     world: &'w World,
     pace: Option<&'w Pace>,
     slices_max: usize,
+    /// Stages and versions of other times have no row, ns.
+    window: (u64, u64),
     requests_max: usize,
     running: [Option<Running>; LANES_MAX],
     open: BTreeMap<u32, Open>,
@@ -70,6 +72,7 @@ impl<'w> Recorder<'w> {
             world,
             pace,
             slices_max: rows,
+            window: (0, u64::MAX),
             requests_max: rows.max(2),
             running: [None; LANES_MAX],
             open: BTreeMap::new(),
@@ -99,6 +102,15 @@ impl<'w> Recorder<'w> {
                     .map(|_| super::Bins::default()),
                 ..Series::default()
             },
+        }
+    }
+
+    /// Of stages and versions, only those between two instants get a row.
+    #[must_use]
+    pub fn within(self, window: (Instant, Instant)) -> Self {
+        Self {
+            window: (window.0.0, window.1.0),
+            ..self
         }
     }
 
@@ -222,7 +234,8 @@ impl<'w> Recorder<'w> {
             open.ran(from, to, alone, class == Class::Transfer);
         }
         self.slices.total += 1;
-        if self.slices.len() < self.slices_max {
+        let shows = from < self.window.1 && to > self.window.0;
+        if shows && self.slices.len() < self.slices_max {
             if moved.is_none() {
                 self.slices.failed.push(self.slices.len());
             }
@@ -473,7 +486,8 @@ impl Sink for Recorder<'_> {
                 times.insert(version, now);
                 let oldest = self.book.oldest_read(stream).unwrap_or(version);
                 *times = times.split_off(&oldest.min(version));
-                if self.slices.len() < self.slices_max {
+                let shows = (self.window.0..=self.window.1).contains(&now.0);
+                if shows && self.slices.len() < self.slices_max {
                     let rows = &mut self.versions;
                     rows.stream.push(stream.0);
                     rows.version.push(version);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use screen::{Head, Table, hanging, paragraph as say};
 use sim::dispatch::{Completion, Reason, Task};
 use sim::spec::scenario::Keep;
 use sim::time::{Duration, Instant};
@@ -12,10 +13,6 @@ use super::watch::{Asked, End, Ran, Seen, Stretch};
 use crate::detail::Class;
 use crate::number::{ABSENT, bytes, percent, quantity, short};
 use crate::requests::preparation_name;
-use crate::table::layout::{append, table, wrap};
-
-/// Widest line.
-const WIDTH: usize = 80;
 
 /// The story of a request; `number`: how many came before it.
 pub(super) fn story(world: &World, run: u32, number: u64, seen: &Seen, asked: &[Asked]) -> String {
@@ -46,13 +43,6 @@ pub(super) fn story(world: &World, run: u32, number: u64, seen: &Seen, asked: &[
     }
     end(&mut out, world, seen, asked);
     out
-}
-
-fn say(out: &mut String, text: &str) {
-    for line in wrap(text, WIDTH) {
-        out.push_str(&line);
-        out.push('\n');
-    }
 }
 
 fn clock(at: Instant) -> String {
@@ -166,15 +156,8 @@ fn choice(out: &mut String, world: &World, asked: &[Asked]) {
             clock(last.at)
         ),
     );
-    let mut rows = table(&[
-        "lane",
-        "W",
-        "P",
-        "S alone",
-        "S beside",
-        "harm",
-        "W+P+S+harm",
-    ]);
+    let heads = ["W", "P", "S alone", "S beside", "harm", "W+P+S+harm"];
+    let mut rows = Table::new(std::iter::once(Head::text("lane")).chain(heads.map(Head::number)));
     for (id, e) in &last.candidates {
         let secs = |ns: u64| {
             // What cannot be done counts as practically for ever.
@@ -194,7 +177,7 @@ fn choice(out: &mut String, world: &World, asked: &[Asked]) {
         } else {
             "  "
         };
-        rows.add_row([
+        rows.row([
             format!("{mark}{}", lane(world, *id)),
             secs(e.wait),
             secs(e.prepare),
@@ -204,7 +187,7 @@ fn choice(out: &mut String, world: &World, asked: &[Asked]) {
             secs(total),
         ]);
     }
-    append(out, &rows);
+    _ = write!(out, "{rows}");
     say(
         out,
         "W: until the lane is free; P: preparation of the version there; S: prefill and decode, alone and beside what runs \
@@ -318,7 +301,7 @@ fn ran(out: &mut String, world: &World, stage: &Ran) {
                 clock(stretch.until),
                 pace(world, stage.lane, stretch)
             );
-            say_indented(out, &line);
+            *out += &hanging(line.trim_start(), 2);
         }
     }
 }
@@ -344,15 +327,6 @@ fn pace(world: &World, on: LaneId, stretch: &Stretch) -> String {
         String::new()
     };
     format!("slowdown {}, {beside}{hot}", short(stretch.slowdown))
-}
-
-/// A line with the indent of its first words.
-fn say_indented(out: &mut String, text: &str) {
-    for (row, line) in wrap(text.trim_start(), WIDTH - 4).into_iter().enumerate() {
-        out.push_str(if row == 0 { "  " } else { "    " });
-        out.push_str(&line);
-        out.push('\n');
-    }
 }
 
 fn end(out: &mut String, world: &World, seen: &Seen, asked: &[Asked]) {

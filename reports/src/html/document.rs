@@ -2,11 +2,11 @@
 
 use maud::{DOCTYPE, PreEscaped, html};
 use pulldown_cmark::{Event, Options, Parser};
+use screen::visible;
 
 use super::head;
 use super::plots::figure;
 use crate::plot::{DrawError, Plot};
-use crate::table::layout::visible;
 
 /// Nothing is fetched or run, whatever the texts say.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";

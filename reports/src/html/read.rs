@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use screen::visible;
 use serde_json::Value;
 
 use crate::detail::{self, Detail, Run};
 use crate::interval::Estimate;
 use crate::json::SCHEMA_VERSION;
-use crate::table::layout::visible;
 
 /// The results of one folder.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::read::{Entry, Folder, mixed, number};
+use super::read::{Entry, Folder, number};
 use crate::interval::Estimate;
 use crate::metric::Better;
 use crate::number::{self, ABSENT, bytes, percent, short};
@@ -116,8 +116,7 @@ pub(super) fn tables(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
             (latency_table(entries, first, "Rates and times"))
             (latency_table(entries, more, "More times, and energy"))
             @if entries.len() > 1 { p.soft { "Bold: best of its column, to the digits shown"
-                @if mixed(entries) { ", among those of the same scenario" }
-                @if folders.len() > 1 { "; of runs of different folders, it may be so by chance (see the answer)" } "." } }
+                @if folders.len() > 1 { ", among the configurations of its folder; what the answer says of runs of different folders is tested" } "." } }
             @for folder in folders { (difference_table(folder, folders.len() > 1)) }
             (work_table(entries))
         }
@@ -129,9 +128,10 @@ fn latency_table(entries: &[Entry<'_>], columns: &[Column], name: &str) -> Marku
         .iter()
         .filter(|column| entries.iter().any(|entry| entry.number(column.1).is_some()))
         .collect();
+    // Runs of different folders need not be comparable, and are not paired.
     let alike = |entry: &Entry<'_>| {
-        let like = entry.like;
-        entries.iter().filter(move |other| other.like == like)
+        let folder = entry.folder;
+        entries.iter().filter(move |other| other.folder == folder)
     };
     let best = |entry: &Entry<'_>, column: &Column| {
         let means = alike(entry).filter_map(|entry| Some(steady(entry, column)?.mean));
@@ -204,7 +204,7 @@ fn difference_table(folder: &Folder, named: bool) -> Markup {
             table {
                 caption {
                     @if named { (folder.name) ": " }
-                    "Paired differences to " (reference) "; ≠ marks those shown after Holm's correction over their column, unmarked: no difference shown"
+                    "Paired differences to " (reference) "; ≠ marks those shown after Holm's correction over their column, unmarked: it may be none"
                 }
                 thead { tr { th scope="col" { "policy" }
                     @for (title, _) in DIFFERENCES { th scope="col" { (title) } } } }

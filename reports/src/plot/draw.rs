@@ -54,18 +54,18 @@ pub(super) fn width(text: &str, size: u32) -> u32 {
 
 /// `text` cut to `most` pixels.
 pub(super) fn fit(text: &str, size: u32, most: u32) -> String {
-    if width(text, size) <= most {
+    // A letter takes a pixel or more, so of a long text only the beginning is measured.
+    let beginning: Vec<char> = text.chars().take(most as usize + 1).collect();
+    if beginning.len() <= most as usize && width(text, size) <= most {
         return text.to_owned();
     }
-    let mut letters: Vec<char> = text.chars().collect();
-    while !letters.is_empty() {
-        letters.pop();
-        let shorter: String = letters.iter().collect::<String>() + "…";
-        if width(&shorter, size) <= most {
-            return shorter;
-        }
+    let cut = |count: usize| beginning[..count].iter().collect::<String>() + "…";
+    // As many letters as have room.
+    let counts: Vec<usize> = (0..=beginning.len()).collect();
+    match counts.partition_point(|&count| width(&cut(count), size) <= most) {
+        0 => String::new(),
+        room => cut(room - 1),
     }
-    String::new()
 }
 
 /// Where a text stands relative to its point.
@@ -204,6 +204,17 @@ pub(super) fn ticks(end: f64, count: u32) -> Vec<f64> {
         .unwrap_or(10.0 * power);
     let steps = (end / step + 1e-9) as u32;
     (0..=steps).map(|i| f64::from(i) * step).collect()
+}
+
+/// The same of an axis that starts at `from`.
+pub(super) fn ticks_between(from: f64, to: f64, count: u32) -> Vec<f64> {
+    let steps = ticks(to - from, count);
+    let Some(&step) = steps.get(1).filter(|_| from > 0.0) else {
+        return ticks(to, count);
+    };
+    let first = (from / step - 1e-9).ceil() as u64;
+    let last = (to / step + 1e-9).floor() as u64;
+    (first..=last).map(|i| i as f64 * step).collect()
 }
 
 /// A tick's value, as short as its step allows.

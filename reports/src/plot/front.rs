@@ -231,7 +231,8 @@ impl Plot for Front {
         if let Some(caption) = &caption {
             draw::text(root, caption, (20, 44), LABEL, BLACK, Stand::Left)?;
         }
-        let top = if caption.is_some() { 62 } else { 40 };
+        // Below it stands how many have a name.
+        let top = if caption.is_some() { 84 } else { 62 };
         let mut chart = draw::plane(root, top).build_cartesian_2d(left..right, low..high)?;
         let titles = (better(&self.goals.0), better(&self.goals.1));
         draw::axes(&mut chart, (&titles.0, &titles.1), (7, 6))?;
@@ -256,31 +257,62 @@ impl Plot for Front {
                 marks.push(at);
             }
         }
-        for at in marks {
-            root.draw(&Circle::new(at, 6, draw::colour(0).filled()))?;
+        for at in &marks {
+            root.draw(&Circle::new(*at, 6, draw::colour(0).filled()))?;
         }
-        // Names where there is room for them.
-        let mut taken: Vec<[i32; 4]> = Vec::new();
-        for one in members {
-            let (x, y) = chart.backend_coord(&one.at);
+        let (across, down) = chart.plotting_area().get_pixel_range();
+        let plane = [across.start, down.start, across.end, down.end];
+        let mut taken: Vec<Place> = marks
+            .iter()
+            .map(|&(x, y)| [x - 7, y - 7, x + 7, y + 7])
+            .collect();
+        let mut named = 0;
+        for one in &members {
             let name = draw::fit(&one.name, LABEL, NAME);
-            let width = draw::width(&name, LABEL).cast_signed();
-            let fits = x + 10 + width < WIDTH.cast_signed() - 10;
-            let start = if fits { x + 10 } else { x - 10 - width };
-            let place = [start, y - 20, start + width, y - 2];
-            let free = taken.iter().all(|other| {
+            let at = chart.backend_coord(&one.at);
+            let Some(place) = room(at, draw::width(&name, LABEL).cast_signed(), plane, &taken)
+            else {
+                continue;
+            };
+            let start = (place[0], i32::midpoint(place[1], place[3]));
+            draw::text(root, &name, start, LABEL, BLACK, Stand::Left)?;
+            taken.push(place);
+            named += 1;
+        }
+        if named < members.len() {
+            let note = format!(
+                "{named} of the {} on the front have room for their names",
+                members.len()
+            );
+            let at = (20, top.cast_signed() - 18);
+            draw::text(root, &note, at, LABEL, BLACK, Stand::Left)?;
+        }
+        Ok(())
+    }
+}
+
+/// Left, top, right and bottom, pixels.
+type Place = [i32; 4];
+
+/// Where a name of this width has room beside its point: within the plane, and over nothing that is there.
+fn room((x, y): (i32, i32), width: i32, plane: Place, taken: &[Place]) -> Option<Place> {
+    let right = [(x + 10, y - 20), (x + 10, y + 2), (x + 10, y - 9)];
+    let left = right.map(|(_, top)| (x - 10 - width, top));
+    let places = right.into_iter().chain(left);
+    let mut places = places.map(|(left, top)| [left, top, left + width, top + 18]);
+    places.find(|place| {
+        let inside = place[0] > plane[0]
+            && place[1] >= plane[1]
+            && place[2] < plane[2]
+            && place[3] <= plane[3];
+        inside
+            && taken.iter().all(|other| {
                 place[2] < other[0]
                     || other[2] < place[0]
                     || place[3] < other[1]
                     || other[3] < place[1]
-            });
-            if free && start > 80 && y > 60 {
-                draw::text(root, &name, (start, y - 11), LABEL, BLACK, Stand::Left)?;
-                taken.push(place);
-            }
-        }
-        Ok(())
-    }
+            })
+    })
 }
 
 /// Paints how many points lie where: a square each, the darker the more (by the logarithm).

@@ -86,7 +86,7 @@ fn short_run() -> Detail {
 fn a_timeline_has_a_bar_for_every_stage_and_spans_the_makespan() {
     let detail = short_run();
     let run = &detail.runs[0];
-    let timeline = Timeline::new(&detail, run, "toy");
+    let timeline = Timeline::new(&detail, run, "toy", None);
     let text = svg(&timeline).expect("it can be drawn");
     let drawn = bars(&text, "0.3");
     assert_eq!(drawn.len(), run.slices.len());
@@ -116,7 +116,7 @@ fn a_slowed_stage_is_longer_than_its_full_colour() {
         run.slices.alone[row].is_some_and(|alone| alone * 10 < run.slices.length[row] * 9)
     });
     assert!(slowed.count() > 0, "something is slowed by a tenth");
-    let text = svg(&Timeline::new(&detail, run, "toy")).expect("it can be drawn");
+    let text = svg(&Timeline::new(&detail, run, "toy", None)).expect("it can be drawn");
     let sum = |opacity| {
         bars(&text, opacity)
             .iter()
@@ -138,7 +138,7 @@ fn a_slowed_stage_is_longer_than_its_full_colour() {
 fn queries_and_publications_say_their_version() {
     let detail = short_run();
     let run = &detail.runs[0];
-    let text = svg(&Timeline::new(&detail, run, "toy")).expect("it can be drawn");
+    let text = svg(&Timeline::new(&detail, run, "toy", None)).expect("it can be drawn");
     let labels = texts(&text);
     for row in (0..run.slices.len()).filter(|&row| run.slices.query[row].is_some()) {
         let wide = run.slices.length[row] as f64 / run.end_ns as f64 > 0.05;
@@ -156,7 +156,7 @@ fn queries_and_publications_say_their_version() {
 fn names_are_escaped() {
     let mut detail = short_run();
     detail.streams[0] = "<script>alert(1)</script>&".into();
-    let text = svg(&Timeline::new(&detail, &detail.runs[0], "<b>")).expect("it can be drawn");
+    let text = svg(&Timeline::new(&detail, &detail.runs[0], "<b>", None)).expect("it can be drawn");
     assert!(!text.contains("<script>") && !text.contains("<b>"));
     assert!(text.contains("&lt;script&gt;"));
 }
@@ -291,7 +291,7 @@ fn heat_maps_of_any_size_are_legible_to_the_edges() {
 #[test]
 fn pngs_hold_the_same_picture() {
     let detail = short_run();
-    let timeline = Timeline::new(&detail, &detail.runs[0], "toy");
+    let timeline = Timeline::new(&detail, &detail.runs[0], "toy", None);
     let file = png(&timeline).expect("it can be drawn");
     let decoder = png::Decoder::new(std::io::Cursor::new(file));
     let mut reader = decoder.read_info().expect("it is a PNG");
@@ -315,7 +315,7 @@ fn pngs_hold_the_same_picture() {
 fn nothing_is_drawn_empty() {
     let (mut detail, _) = toy::detail(&toy::scenario(0.2), 0);
     let run = detail.runs.remove(0);
-    assert!(svg(&Timeline::new(&detail, &run, "")).is_ok_and(|text| text.contains("<svg")));
+    assert!(svg(&Timeline::new(&detail, &run, "", None)).is_ok_and(|text| text.contains("<svg")));
     assert!(svg(&Curves::default()).is_ok());
     assert!(svg(&Bars::default()).is_ok());
     assert!(svg(&Scatter::default()).is_ok());
@@ -390,4 +390,105 @@ fn path_of_one_beyond() -> Vec<(f64, f64)> {
         ..Curves::default()
     };
     curves.path(&curve, 1.0)
+}
+
+#[test]
+fn a_timeline_says_what_part_it_is_and_draws_all_of_that() {
+    let (detail, _) = toy::detail(&toy::scenario(0.5), 1000);
+    let run = &detail.runs[0];
+    let slices = &run.slices;
+    let title = "long ".repeat(100);
+    let beginning = Timeline::new(&detail, run, &title, None);
+    assert_eq!(beginning.drawn(), 80);
+    let text = svg(&beginning).expect("it can be drawn");
+    let note = format!(
+        "80 of {} stages; more than 80 could not be read",
+        slices.total
+    );
+    assert!(text.contains(&note), "{text}");
+    assert!(beginning.describe().contains(&note));
+    assert_no_overlap(&text);
+    let (from, to) = (40_000_000_000, 55_000_000_000);
+    let part = Timeline::new(&detail, run, "toy", Some((from, to)));
+    let text = svg(&part).expect("it can be drawn");
+    let inside = (0..slices.len())
+        .filter(|&row| slices.start[row] < to && slices.start[row] + slices.length[row] > from);
+    let inside = inside.count();
+    assert!(inside > 5 && inside <= 80, "{inside}");
+    assert_eq!(bars(&text, "0.3").len(), inside);
+    assert!(text.contains("from 40.0 s to 55.0 s of "), "{text}");
+    // Nothing leaves the plane, and the axis says its own seconds.
+    for bar in bars(&text, "0.3") {
+        let (x, width) = (number(bar, "x"), number(bar, "width"));
+        assert!(x >= 120.0 && x + width <= 1177.0, "{bar}");
+    }
+    let labels = texts(&text);
+    assert!(labels.iter().any(|(label, _)| label == "42"), "{labels:?}");
+    assert_no_overlap(&text);
+}
+
+#[test]
+fn names_of_a_front_stand_apart_and_what_has_none_is_counted() {
+    let goal = |title: &str| Goal {
+        title: title.into(),
+        better: crate::metric::Better::Lower,
+    };
+    let choices = (0..24).map(|at| Choice {
+        name: format!("policy=state_aware, seed={at}"),
+        at: (
+            f64::from(at * at) / 9.0,
+            f64::from((24 - at) * (24 - at)) / 9.0,
+        ),
+    });
+    let front = Front {
+        title: "cells".into(),
+        goals: (goal("TTFT, s"), goal("J/answer")),
+        choices: choices.collect(),
+        left_out: 0,
+    };
+    let text = svg(&front).expect("it can be drawn");
+    assert_no_overlap(&text);
+    let names: Vec<_> = texts(&text)
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("policy="))
+        .collect();
+    assert!(names.len() > 8, "{names:?}");
+    let circles = elements(&text, "circle");
+    for (name, [left, top, right, bottom]) in &names {
+        for circle in &circles {
+            let (x, y) = (number(circle, "cx"), number(circle, "cy"));
+            let apart =
+                x + 6.0 <= *left || x - 6.0 >= *right || y + 6.0 <= *top || y - 6.0 >= *bottom;
+            assert!(apart, "`{name}` covers a point");
+        }
+    }
+    let said = format!(
+        "{} of the 24 on the front have room for their names",
+        names.len()
+    );
+    assert!(text.contains(&said), "{text}");
+}
+
+#[test]
+fn a_name_of_any_length_is_cut_at_once() {
+    let long = "x".repeat(1 << 20);
+    let cut = draw::fit(&long, draw::TITLE, 580);
+    assert!(cut.ends_with('…') && draw::width(&cut, draw::TITLE) <= 580);
+    assert_eq!(cut, draw::fit(&long[..200], draw::TITLE, 580));
+    assert!(draw::width(&format!("x{cut}"), draw::TITLE) > 580);
+    assert_eq!(draw::fit("short", draw::TITLE, 580), "short");
+    assert_eq!(draw::fit("short", draw::TITLE, 3), "");
+}
+
+#[test]
+fn letters_without_a_glyph_are_known() {
+    let detail = short_run();
+    let title = "Zwei Kameras: π ≥ 3, µs – 深度 …深";
+    let timeline = Timeline::new(&detail, &detail.runs[0], title, None);
+    assert_eq!(
+        without_glyph(&timeline).expect("it can be drawn"),
+        ['度', '深']
+    );
+    let timeline = Timeline::new(&detail, &detail.runs[0], "toy", None);
+    assert_eq!(without_glyph(&timeline).expect("it can be drawn"), []);
 }

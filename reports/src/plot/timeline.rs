@@ -16,7 +16,9 @@ const WIDTH: u32 = 1200;
 /// Left of the plane, for names.
 const LEFT: i32 = 120;
 const RIGHT: i32 = 24;
+/// Above the rows: the title, and what part of the run it is.
 const TOP: i32 = 44;
+const NOTE: i32 = 22;
 /// Height of a row: marks of versions, then its bars.
 const ROW: i32 = 58;
 const BAR: i32 = 30;
@@ -28,66 +30,89 @@ const PALE: f64 = 0.3;
 /// Size of versions' labels.
 const SMALL: u32 = 13;
 
-/// The first stages of a run on the lanes of a SoC.
+/// The first stages of a run, or of a part of it, on the lanes of a SoC.
 ///
 /// A bar is a stage, in its stream's colour, hatched by what it is for. Its full colour is as long as the
 /// stage takes alone, the pale rest is what co-running adds. A triangle marks the publication of a
 /// version; queries are labelled with the version that they read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Timeline<'d> {
     detail: &'d Detail,
     run: &'d Run,
     title: &'d str,
-    /// Stages drawn, and the end of the axis, s.
-    shown: usize,
-    end_s: f64,
+    /// Rows of the stages drawn, in the order in which they started.
+    rows: Vec<usize>,
+    /// How many there are to draw.
+    of: u64,
+    /// Whether a part of the run was asked for.
+    part: bool,
+    /// Ends of the axis, ns.
+    from: u64,
+    to: u64,
 }
 
 impl<'d> Timeline<'d> {
-    /// Of a run of `detail`.
-    pub fn new(detail: &'d Detail, run: &'d Run, title: &'d str) -> Self {
-        let shown = run.slices.len().min(SLICES_MAX);
-        let whole = shown as u64 == run.slices.total;
-        let ends = (0..shown).map(|row| run.slices.start[row] + run.slices.length[row]);
-        let end = if whole {
-            run.end_ns
-        } else {
-            ends.max().unwrap_or(0)
+    /// Of a run of `detail`, or of what it did between two instants, ns.
+    pub fn new(
+        detail: &'d Detail,
+        run: &'d Run,
+        title: &'d str,
+        window: Option<(u64, u64)>,
+    ) -> Self {
+        let slices = &run.slices;
+        let (from, until) = window.unwrap_or((0, u64::MAX));
+        let inside = |&row: &usize| {
+            slices.start[row] < until && slices.start[row] + slices.length[row] > from
         };
+        let mut rows: Vec<usize> = (0..slices.len()).filter(inside).collect();
+        rows.sort_by_key(|&row| slices.start[row]);
+        let of = match window {
+            None => slices.total,
+            Some(_) => rows.len() as u64,
+        };
+        // All that started before the axis ends is drawn.
+        let to = match rows.get(SLICES_MAX) {
+            Some(&next) => slices.start[next],
+            None => until.min(run.end_ns),
+        };
+        rows.truncate(SLICES_MAX);
         Self {
             detail,
             run,
             title,
-            shown,
-            end_s: (end as f64 / 1e9).max(1e-9),
+            rows,
+            of,
+            part: window.is_some(),
+            from,
+            to: to.max(from + 1),
         }
     }
 
     /// Stages drawn.
     pub fn drawn(&self) -> usize {
-        self.shown
+        self.rows.len()
     }
 
     fn x(&self, ns: u64) -> i32 {
         let plane = f64::from(WIDTH.cast_signed() - LEFT - RIGHT);
-        LEFT + (ns as f64 / 1e9 / self.end_s * plane).round() as i32
+        let since = ns.clamp(self.from, self.to) - self.from;
+        LEFT + (since as f64 / (self.to - self.from) as f64 * plane).round() as i32
     }
 
-    fn row(lane: usize) -> i32 {
-        TOP + ROW * draw::px(lane)
+    fn row(&self, lane: usize) -> i32 {
+        let note = if self.note().is_some() { NOTE } else { 0 };
+        TOP + note + ROW * draw::px(lane)
     }
 
     fn bottom(&self) -> i32 {
-        Self::row(self.detail.lanes.len())
+        self.row(self.detail.lanes.len())
     }
 
     /// Streams that have a stage, in order.
     fn streams(&self) -> Vec<usize> {
         let slices = &self.run.slices;
-        let mut list: Vec<usize> = slices.stream[..self.shown]
-            .iter()
-            .map(|&stream| stream.into())
-            .collect();
+        let rows = self.rows.iter();
+        let mut list: Vec<usize> = rows.map(|&row| slices.stream[row].into()).collect();
         list.sort_unstable();
         list.dedup();
         list
@@ -107,25 +132,34 @@ impl<'d> Timeline<'d> {
         names
     }
 
-    fn caption(&self) -> String {
-        let total = self.run.slices.total;
-        let mut text = format!("{}: {}", self.title, self.run.policy);
-        if (self.shown as u64) < total {
-            _ = write!(
-                text,
-                ", first {} ({} of {total} stages)",
-                quantity(self.end_s, "s"),
-                self.shown
-            );
+    /// What part of the run it is, where it is a part.
+    fn note(&self) -> Option<String> {
+        let (drawn, total) = (self.rows.len(), self.run.slices.total);
+        let secs = |ns: u64| quantity(ns as f64 / 1e9, "s");
+        let whole = drawn as u64 == self.of;
+        if whole && !self.part {
+            return None;
         }
-        text
+        let mut text = format!(
+            "from {} to {} of {}: {drawn} of {total} stages",
+            secs(self.from),
+            secs(self.to),
+            secs(self.run.end_ns)
+        );
+        if !whole {
+            _ = write!(text, "; more than {SLICES_MAX} could not be read");
+        }
+        if !self.part {
+            text += " (`run --window START..END` draws others)";
+        }
+        Some(text)
     }
 
     fn axis<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         let bottom = self.bottom();
         let right = WIDTH.cast_signed() - RIGHT;
         for (lane, name) in self.detail.lanes.iter().enumerate() {
-            let top = Self::row(lane);
+            let top = self.row(lane);
             let engine = &self.detail.engines[self.detail.lane_engines[lane]];
             let middle = top + MARKS + BAR / 2;
             let most = (LEFT - 16).cast_unsigned();
@@ -158,12 +192,13 @@ impl<'d> Timeline<'d> {
         }
         root.draw(&PathElement::new([(LEFT, bottom), (right, bottom)], BLACK))?;
         let middle = i32::midpoint(LEFT, right);
-        if self.shown == 0 && self.run.end_ns == 0 {
+        if self.rows.is_empty() && self.run.end_ns == 0 {
             // An axis without anything has no scale.
             let at = (middle, bottom + 15);
             return draw::text(root, "nothing ran", at, LABEL, BLACK, Stand::Middle);
         }
-        for at in draw::ticks(self.end_s, 10) {
+        let (from, to) = (self.from as f64 / 1e9, self.to as f64 / 1e9);
+        for at in draw::ticks_between(from, to, 10) {
             let x = self.x((at * 1e9) as u64);
             root.draw(&PathElement::new([(x, bottom), (x, bottom + 5)], BLACK))?;
             let label = draw::tick_label(at);
@@ -181,7 +216,7 @@ impl<'d> Timeline<'d> {
 
     fn bar<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>, row: usize) -> Drawn<DB> {
         let slices = &self.run.slices;
-        let top = Self::row(slices.lane[row].into()) + MARKS;
+        let top = self.row(slices.lane[row].into()) + MARKS;
         let (from, to) = (slices.start[row], slices.start[row] + slices.length[row]);
         let left = self.x(from);
         let right = self.x(to).max(left + 1);
@@ -228,7 +263,7 @@ impl<'d> Timeline<'d> {
             let on = |id: &u8| usize::from(*id) == lane;
             let published = (0..versions.at.len())
                 .filter(|&row| versions.lane[row].as_ref().is_some_and(on))
-                .filter(|&row| versions.at[row] as f64 / 1e9 <= self.end_s)
+                .filter(|&row| (self.from..=self.to).contains(&versions.at[row]))
                 .map(|row| {
                     (
                         self.x(versions.at[row]),
@@ -237,10 +272,8 @@ impl<'d> Timeline<'d> {
                     )
                 });
             // A query's stages follow each other on a lane; its first one carries the label for all.
-            let mut of_lane: Vec<usize> = (0..self.shown)
-                .filter(|&row| on(&slices.lane[row]))
-                .collect();
-            of_lane.sort_by_key(|&row| slices.start[row]);
+            let rows = self.rows.iter().copied();
+            let of_lane: Vec<usize> = rows.filter(|&row| on(&slices.lane[row])).collect();
             let same = |a: usize, b: usize| {
                 (slices.stream[a], slices.query[a]) == (slices.stream[b], slices.query[b])
             };
@@ -254,7 +287,7 @@ impl<'d> Timeline<'d> {
             });
             let mut marks: Vec<(i32, u32, Option<u16>)> = published.chain(queries).collect();
             marks.sort_by_key(|mark| (mark.0, mark.2));
-            let y = Self::row(lane) + MARKS - 1;
+            let y = self.row(lane) + MARKS - 1;
             let mut free = LEFT;
             for (at, (x, version, stream)) in marks.iter().enumerate() {
                 let label = format!("v{version}");
@@ -290,16 +323,17 @@ impl Plot for Timeline<'_> {
 
     fn describe(&self) -> String {
         let by = |class: Class| {
-            let rows =
-                (0..self.shown).filter(|&row| self.detail.class(&self.run.slices, row) == class);
-            rows.count()
+            let rows = self.rows.iter();
+            rows.filter(|&&row| self.detail.class(&self.run.slices, row) == class)
+                .count()
         };
         format!(
-            "Timeline of {}: {} stages on {} lanes within {}: {} of ingest, {} of queries, {} of transfers.",
+            "Timeline of {}: {} stages on {} lanes, {}: {} of ingest, {} of queries, {} of transfers.",
             self.run.policy,
-            self.shown,
+            self.rows.len(),
             self.detail.lanes.len(),
-            quantity(self.end_s, "s"),
+            self.note()
+                .unwrap_or_else(|| format!("the whole {}", quantity(self.to as f64 / 1e9, "s"))),
             by(Class::Ingest),
             by(Class::Query),
             by(Class::Transfer),
@@ -307,10 +341,14 @@ impl Plot for Timeline<'_> {
     }
 
     fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
-        let caption = draw::fit(&self.caption(), TITLE, WIDTH - 40);
+        let caption = format!("{}: {}", self.title, self.run.policy);
+        let caption = draw::fit(&caption, TITLE, WIDTH - 40);
         draw::text(root, &caption, (20, 20), TITLE, BLACK, Stand::Left)?;
+        if let Some(note) = self.note() {
+            draw::text(root, &note, (20, 44), LABEL, BLACK, Stand::Left)?;
+        }
         self.axis(root)?;
-        for row in 0..self.shown {
+        for &row in &self.rows {
             self.bar(root, row)?;
         }
         self.marks(root)?;

@@ -1,9 +1,11 @@
 //! Policies side by side, and their paired differences to the first.
 
+use std::fmt::Write as _;
+
+use screen::{Head, Table, labelled as line};
 use sim::metrics::{LoadVerdict, Summary};
 
-use super::WIDTH;
-use super::layout::{self, append, line};
+use super::layout;
 use crate::facts::Facts;
 use crate::interval::Replicated;
 use crate::metric::{
@@ -48,26 +50,33 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)], extras: &Ext
         out.push('\n');
         quantiles(&mut out, policies);
     }
-    let mut notes = vec![format!("{BEST} best of its column")];
-    if first.count() > 1 && count > 1 {
-        notes.push(format!(
-            "± 95 % interval of that difference alone; {DIFFERENT} differs after Holm's correction over \
-             the column (5 % in all), unmarked: no difference shown"
-        ));
+    out.push('\n');
+    let chance = first.count() > 1 && count > 1;
+    let best = if chance {
+        "best mean of its column; where the differences show none to another, chance may have decided"
+    } else {
+        "best of its column"
+    };
+    line(&mut out, BEST, best);
+    if count > 1 {
+        let reading = "this policy's mean less that of the first: below 0 it is the smaller";
+        let interval = "; ± is the 95 % interval of that one difference";
+        let text = format!("{reading}{}", if chance { interval } else { "" });
+        line(&mut out, "against", &text);
+    }
+    if chance {
+        let mark = "the difference is there: all that are marked in a column are right at once with 95 % confidence \
+                    (Holm's correction). Without the mark nothing is shown: it may be none, or one for which more \
+                    replications are needed";
+        line(&mut out, DIFFERENT, mark);
     }
     if policies.iter().any(|(_, runs)| grows(runs)) {
-        notes.push("grows: queues grow, or too much is refused: there is no steady latency".into());
+        let text = "queues grow, or too much is refused: there is no steady latency";
+        line(&mut out, GROWS, text);
     }
-    out.push('\n');
-    for part in layout::wrap(&notes.join("; "), WIDTH) {
-        out.push_str(&part);
-        out.push('\n');
-    }
-    line(
-        &mut out,
-        "contexts",
-        "requests whose context was reused / imported / reconstructed (or both)",
-    );
+    let contexts =
+        "queries by how their context was prepared; reconstructed: also those that imported a part";
+    line(&mut out, "contexts", contexts);
     for (label, text) in &extras.lines {
         line(&mut out, label, text);
     }
@@ -105,25 +114,23 @@ fn values(out: &mut String, policies: &[(String, Replicated)]) {
         .zip(&work)
         .map(|(left, right)| left.iter().chain(&right[1..]).cloned().collect())
         .collect();
-    let whole = text(&joined);
-    if whole.lines().all(|line| line.chars().count() <= WIDTH) {
-        *out += &whole;
+    let whole = table(&joined);
+    _ = if whole.fits() {
+        write!(out, "{whole}")
     } else {
-        *out += &text(&latencies);
-        out.push('\n');
-        *out += &text(&work);
-    }
+        write!(out, "{}\n{}", table(&latencies), table(&work))
+    };
 }
 
-/// Rows as a table; the first row is the header.
-fn text(rows: &[Vec<String>]) -> String {
-    let mut out = String::new();
-    if let Some((header, rows)) = rows.split_first() {
-        let mut table = layout::table(header);
-        table.add_rows(rows);
-        append(&mut out, &table);
+/// A name and numbers in each row; the first row is the header.
+fn table<T: AsRef<str>>(rows: &[Vec<T>]) -> Table {
+    let mut heads = rows.first().into_iter().flatten();
+    let name = heads.next().map(Head::text);
+    let mut table = Table::new(name.into_iter().chain(heads.map(Head::number)));
+    for row in rows.iter().skip(1) {
+        table.row(row);
     }
-    out
+    table
 }
 
 /// Rates and times, header first.
@@ -131,9 +138,9 @@ fn latencies(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
     let columns = [
         ("answers\n/s", THROUGHPUT),
         ("TTFT\ns", TTFT_MEAN),
-        ("p95\ns", TTFT_P95),
-        ("compl.\ns", COMPLETION),
-        ("stale\ns", STALENESS),
+        ("TTFT p95\ns", TTFT_P95),
+        ("completion\ns", COMPLETION),
+        ("staleness\ns", STALENESS),
     ];
     let best: Vec<_> = columns.iter().map(|(_, m)| best(m, policies)).collect();
     let mut header = vec!["policy".to_owned()];
@@ -173,11 +180,11 @@ fn work(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
     let mut header = vec![
         "policy".to_owned(),
         format!("busy %\n{}", engines.join("/")),
-        "contexts\nreq.".to_owned(),
-        "refused\nreq.".to_owned(),
+        "contexts, queries\nreused/imported/reconstr.".to_owned(),
+        "refused\nqueries".to_owned(),
     ];
     if late {
-        header.push("late\nreq.".to_owned());
+        header.push("late\nqueries".to_owned());
     }
     let rows = policies.iter().map(|(name, runs)| {
         let mut row = vec![
@@ -234,10 +241,8 @@ fn differences(out: &mut String, policies: &[(String, Replicated)]) {
     let Some(((reference, first), others)) = policies.split_first() else {
         return;
     };
-    let title = format!("against\n{reference}");
-    let mut header = vec![title.as_str()];
-    header.extend(columns.iter().map(|(title, _)| *title));
-    let mut table = layout::table(&header);
+    let mut header = vec![format!("against\n{reference}")];
+    header.extend(columns.iter().map(|(title, _)| (*title).to_owned()));
     let mut rows: Vec<Vec<String>> = others.iter().map(|(name, _)| vec![name.clone()]).collect();
     for (_, metric) in &columns {
         let scale = first.estimate(metric.get).map(|estimate| estimate.mean);
@@ -254,8 +259,8 @@ fn differences(out: &mut String, policies: &[(String, Replicated)]) {
             row.push(format!("{text} {mark}"));
         }
     }
-    table.add_rows(rows);
-    append(out, &table);
+    rows.insert(0, header);
+    _ = write!(out, "{}", table(&rows));
 }
 
 /// Quantiles of the times to first and last token, with 95 % intervals over replications.
@@ -276,7 +281,11 @@ fn quantiles(out: &mut String, policies: &[(String, Replicated)]) {
         ),
     ];
     for (title, parts) in [ttft, completion] {
-        let mut table = layout::table(&[title, "p50\ns", "p95\ns", "p99\ns"]);
+        let mut rows = vec![
+            [title, "p50\ns", "p95\ns", "p99\ns"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for (name, runs) in policies {
             let cells = parts.iter().map(|&get| {
                 if grows(runs) {
@@ -285,9 +294,9 @@ fn quantiles(out: &mut String, policies: &[(String, Replicated)]) {
                     number::estimate(runs.estimate(get))
                 }
             });
-            table.add_row(std::iter::once(name.clone()).chain(cells));
+            rows.push(std::iter::once(name.clone()).chain(cells).collect());
         }
-        append(out, &table);
+        _ = write!(out, "{}", table(&rows));
         if title == "TTFT" {
             out.push('\n');
         }

@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
+use screen::{
+    GLUE, Head, LABEL, Table, WIDTH, labelled as line, pad, paragraph, visible, width, wrap,
+};
 use sim::dispatch::Reason;
 use sim::metrics::{Latency, LoadVerdict, Summary};
 
-use super::layout::{self, GLUE, LABEL, append, line};
+use super::layout;
 use crate::facts::Facts;
 use crate::interval::{Estimate, Replicated};
 use crate::json::outside;
@@ -208,15 +211,16 @@ fn latencies(out: &mut String, runs: &Replicated) {
         ("staleness", true, |s| &s.staleness_s),
         ("publication", true, |s| &s.publication_s),
     ];
-    let mut table = layout::table(&["seconds", "mean", "p50", "p95", "p99", "max"]);
+    let numbers = ["mean", "p50", "p95", "p99", "max"].map(Head::number);
+    let mut table = Table::new(std::iter::once(Head::text("seconds")).chain(numbers));
     for (name, steady_only, get) in rows {
         if saturated && steady_only {
-            table.add_row([name, none, ABSENT, ABSENT, ABSENT, ABSENT]);
+            table.row([name, none, ABSENT, ABSENT, ABSENT, ABSENT]);
             continue;
         }
         let cell =
             |part: fn(&Latency) -> Option<f64>| number::estimate(runs.estimate(|s| part(get(s))));
-        table.add_row([
+        table.row([
             name.to_owned(),
             cell(|l| l.mean),
             cell(|l| l.p50),
@@ -225,7 +229,7 @@ fn latencies(out: &mut String, runs: &Replicated) {
             cell(|l| l.max),
         ]);
     }
-    append(out, &table);
+    _ = write!(out, "{table}");
 }
 
 fn totals(out: &mut String, runs: &Replicated) {
@@ -388,27 +392,23 @@ fn engines(out: &mut String, runs: &Replicated) {
                 format!("{stage}{GLUE}{}{GLUE}s", short(secs.unwrap_or(0.0)))
             })
             .collect();
-        let mut name = layout::visible(&engine.name).into_owned();
-        if name.chars().count() >= LABEL {
-            name.push(' ');
+        let mut name = visible(&engine.name).into_owned();
+        if width(&name) >= LABEL {
+            paragraph(out, &name);
+            name.clear();
         }
-        let text = format!(
-            "{}{GLUE}{}  {}",
+        let mut lead = format!(
+            "{}{} {:>5}  ",
+            pad(&name, LABEL),
             bar(share, BAR),
-            format!("{:>5}", percent(share)).replace(' ', "\u{a0}"),
-            stages.join(", ")
+            percent(share)
         );
-        let mut label = name.as_str();
-        for (row, part) in layout::wrap(&text, super::WIDTH - LABEL.max(name.len()))
-            .into_iter()
-            .enumerate()
-        {
-            let indent = if row == 0 { 0 } else { BAR + 8 };
-            out.push_str(&layout::pad(label, LABEL));
-            out.push_str(&" ".repeat(indent));
-            out.push_str(part.trim_end());
+        let indent = width(&lead);
+        for part in wrap(&stages.join(", "), WIDTH - indent) {
+            out.push_str(lead.trim_end_matches(|c| part.is_empty() && c == ' '));
+            out.push_str(&part);
             out.push('\n');
-            label = "";
+            lead = " ".repeat(indent);
         }
     }
 }

@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::layout::{pad, visible};
+use screen::{WIDTH, pad, paragraph, visible, width};
+
 use crate::detail::{Bins, Class, Detail, Run};
 use crate::number::{quantity, short};
 
-/// Widest line.
-const WIDTH: usize = 80;
 /// Width of names.
 const NAME: usize = 12;
 /// Bins of a histogram and of a row of lanes.
@@ -69,7 +68,11 @@ fn timeline(detail: &Detail, run: &Run) -> String {
         quantity(run.end_ns as f64 / 1e9, "s")
     );
     for (lane, rows) in detail.lanes.iter().zip(&run.series.busy) {
-        let mut name: String = visible(lane).chars().take(NAME - 1).collect();
+        let mut name = visible(lane).into_owned();
+        if width(&name) >= NAME {
+            paragraph(&mut out, &name);
+            name.replace_range(.., " ");
+        }
         for (class, bins) in Class::ALL.into_iter().zip(rows) {
             if bins.mean.iter().all(|share| *share == 0.0) {
                 continue;

@@ -378,6 +378,21 @@ impl Inputs {
         Ok(other)
     }
 
+    /// The same with the scripts of other inputs, where it has none of that path.
+    #[must_use]
+    pub fn with_scripts_of(mut self, other: &Self) -> Self {
+        for (path, program) in &other.scripts {
+            let own = self.scripts.entry(path.clone());
+            own.or_insert_with(|| program.clone());
+        }
+        self
+    }
+
+    /// Whether a script of this path has been read.
+    pub fn has_script(&self, path: &str) -> bool {
+        self.scripts.contains_key(path)
+    }
+
     /// Name and text of every file that the scenario stands on, itself the first.
     pub fn sources(&self) -> &[(String, String)] {
         &self.sources

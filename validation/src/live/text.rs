@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use screen::{Head, Table, paragraph};
+
 use super::{Check, Comparison, Predictions, Row, StageRow};
 
 /// How well a stage's form fits.
@@ -25,47 +27,55 @@ pub struct QualityRow {
     pub cold: Option<f64>,
 }
 
+/// Columns of words, then of numbers.
+fn heads<const W: usize, const N: usize>(words: [&str; W], numbers: [&str; N]) -> Table {
+    let words = words.into_iter().map(Head::text);
+    Table::new(words.chain(numbers.into_iter().map(Head::number)))
+}
+
 /// A table of fits.
 pub fn quality(rows: &[QualityRow]) -> String {
-    let mut text = format!(
-        "{:10} {:14} {:>6} {:>7} {:>7} {:>9} {:>9} {:>6}\n",
-        "engine", "stage", "points", "samples", "spread", "fit worst", "left out", "first"
+    let mut table = heads(
+        ["engine", "stage"],
+        [
+            "points",
+            "samples",
+            "spread",
+            "fit worst",
+            "left out",
+            "first",
+        ],
     );
     for row in rows {
-        let left_out = row.left_out.map_or_else(String::new, percent);
-        _ = writeln!(
-            text,
-            "{:10} {:14} {:>6} {:>7} {:>7} {:>9} {left_out:>9} {:>6}",
-            row.engine,
-            row.stage,
-            row.points,
-            row.samples,
+        table.row([
+            row.engine.clone(),
+            row.stage.clone(),
+            row.points.to_string(),
+            row.samples.to_string(),
             percent(row.cv),
             percent(row.worst),
+            row.left_out.map_or_else(String::new, percent),
             ratio(row.cold),
-        );
+        ]);
     }
-    text
+    table.to_string()
 }
 
 /// Samples that no fit used, measured beside predicted; empty of none.
 pub fn checks(rows: &[Check]) -> String {
-    let mut text = String::new();
-    if !rows.is_empty() {
-        text = format!(
-            "\nSamples that no fit used:\n{:52} {:>9} {:>9} {:>8}\n",
-            "", "measured", "predicted", "error"
-        );
+    if rows.is_empty() {
+        return String::new();
     }
+    let mut table = heads([""], ["measured", "predicted", "error"]);
     for row in rows {
-        let error = format!("{:+.1} %", 100.0 * (row.predicted / row.measured - 1.0));
-        _ = writeln!(
-            text,
-            "{:52} {:>9.3} {:>9.3} {error:>8}",
-            row.what, row.measured, row.predicted
-        );
+        table.row([
+            row.what.clone(),
+            format!("{:.3}", row.measured),
+            format!("{:.3}", row.predicted),
+            format!("{:+.1} %", 100.0 * (row.predicted / row.measured - 1.0)),
+        ]);
     }
-    text
+    format!("\nSamples that no fit used:\n{table}")
 }
 
 /// The comparison; `late_s` is how late the driver handled things, on average.
@@ -75,31 +85,29 @@ pub fn comparison(
     simulated: &[StageRow],
     late_s: f64,
 ) -> String {
-    let mut text = format!(
-        "{:20} {:18} {:>4} {:>9} {:>9} {:>17} {:>16} {:>8}\n",
-        "policy", "metric", "runs", "measured", "predicted", "95 %", "error", "noise"
+    let mut table = heads(
+        ["policy", "metric"],
+        ["runs", "measured", "predicted", "95 %", "error", "noise"],
     );
     for row in &comparison.rows {
         let half = row
             .error_half_width
             .map_or_else(String::new, |half| format!(" ± {:.1}", 100.0 * half));
-        let error = format!("{:+.1}{half} %", 100.0 * row.error);
         let noise = row.noise;
-        let noise = noise.map_or_else(String::new, |noise| format!("± {}", percent(noise)));
-        _ = writeln!(
-            text,
-            "{:20} {:18} {:>4} {:>9.4} {:>9.4} {:>17} {error:>16} {noise:>8}",
-            row.policy,
-            row.metric.label(),
-            row.runs,
-            row.measured,
-            row.predicted,
+        table.row([
+            row.policy.clone(),
+            row.metric.label().to_owned(),
+            row.runs.to_string(),
+            format!("{:.4}", row.measured),
+            format!("{:.4}", row.predicted),
             interval(row.interval),
-        );
+            format!("{:+.1}{half} %", 100.0 * row.error),
+            noise.map_or_else(String::new, |noise| format!("± {}", percent(noise))),
+        ]);
     }
-    _ = writeln!(
-        text,
-        "\nmedian error {}, allowed {}; worst {}, allowed {}: {}",
+    let mut text = format!("{table}\n");
+    let verdict = format!(
+        "median error {}, allowed {}; worst {}, allowed {}: {}",
         percent(comparison.median),
         percent(comparison.bound.median),
         percent(comparison.worst),
@@ -110,38 +118,47 @@ pub fn comparison(
             "does not hold"
         }
     );
+    paragraph(&mut text, &verdict);
     if let (inside, all @ 1..) = comparison.inside {
-        _ = writeln!(
-            text,
+        let inside = format!(
             "{inside} of {all} measured values lie within the 95 % interval of their prediction"
         );
+        paragraph(&mut text, &inside);
     }
     causes(&mut text, &comparison.rows);
-    _ = writeln!(
-        text,
-        "\nTime of stages ÷ their cost alone. Live and alone: 1 where the cost is right; beside others: the slowdown.\n{:10} {:14} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9}",
-        "engine", "stage", "alone", "live", "", "beside", "live", "predicted"
+    text.push('\n');
+    paragraph(
+        &mut text,
+        "Time of stages ÷ their cost alone. Live and alone: 1 where the cost is right; beside others: the \
+         slowdown.",
+    );
+    let mut table = heads(
+        ["engine", "stage"],
+        [
+            "alone\nstages",
+            "alone\nlive",
+            "beside\nstages",
+            "beside\nlive",
+            "beside\npredicted",
+        ],
     );
     for row in live {
         let same = simulated
             .iter()
             .find(|other| (&other.engine, &other.stage) == (&row.engine, &row.stage));
-        _ = writeln!(
-            text,
-            "{:10} {:14} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9}",
-            row.engine,
-            row.stage,
-            row.solo,
+        table.row([
+            row.engine.clone(),
+            row.stage.clone(),
+            row.solo.to_string(),
             ratio(row.solo_ratio),
-            "",
-            row.shared,
+            row.shared.to_string(),
             ratio(row.shared_ratio),
             ratio(same.and_then(|same| same.shared_ratio)),
-        );
+        ]);
     }
-    _ = writeln!(
+    _ = write!(
         text,
-        "\nThe driver handled arrivals and ends {:.3} ms late on average.",
+        "{table}\nThe driver handled arrivals and ends {:.3} ms late on average.\n",
         1e3 * late_s
     );
     text
@@ -151,46 +168,52 @@ fn causes(text: &mut String, rows: &[Row]) {
     if rows.iter().all(|row| row.causes.is_none()) {
         return;
     }
-    _ = writeln!(
+    text.push('\n');
+    paragraph(
         text,
-        "\nWhere errors come from, % of what was measured; they add up to the error. The rest is noise, and what the model lacks.\n{:20} {:18} {:>7} {:>10} {:>8} {:>10} {:>6} {:>6}",
-        "policy", "metric", "error", "stage cost", "transfer", "contention", "delay", "rest"
+        "Where errors come from, % of what was measured; they add up to the error. The rest is noise, and what \
+         the model lacks.",
+    );
+    let mut table = heads(
+        ["policy", "metric"],
+        [
+            "error",
+            "stage cost",
+            "transfer",
+            "contention",
+            "delay",
+            "rest",
+        ],
     );
     for row in rows {
         let Some(causes) = row.causes else { continue };
         let part = |value: f64| format!("{:+.1}", 100.0 * value);
-        _ = writeln!(
-            text,
-            "{:20} {:18} {:>7} {:>10} {:>8} {:>10} {:>6} {:>6}",
-            row.policy,
-            row.metric.label(),
+        table.row([
+            row.policy.clone(),
+            row.metric.label().to_owned(),
             part(row.error),
             part(causes.stage_cost),
             part(causes.transfer),
             part(causes.contention),
             part(causes.delay),
             part(causes.rest),
-        );
+        ]);
     }
+    _ = write!(text, "{table}");
 }
 
 /// Predictions, before there are live runs.
 pub fn predictions(predictions: &Predictions) -> String {
-    let mut text = format!(
-        "{:20} {:18} {:>9} {:>17}\n",
-        "policy", "metric", "predicted", "95 %"
-    );
+    let mut table = heads(["policy", "metric"], ["predicted", "95 %"]);
     for row in &predictions.rows {
-        _ = writeln!(
-            text,
-            "{:20} {:18} {:>9.4} {:>17}",
-            row.policy,
-            row.metric.label(),
-            row.value,
+        table.row([
+            row.policy.clone(),
+            row.metric.label().to_owned(),
+            format!("{:.4}", row.value),
             interval(Some((row.low, row.high))),
-        );
+        ]);
     }
-    text
+    table.to_string()
 }
 
 fn interval(ends: Option<(f64, f64)>) -> String {

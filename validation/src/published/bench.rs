@@ -105,6 +105,14 @@ impl<'s> Bench<'s> {
         Ok(inputs)
     }
 
+    /// See [`Inputs::read_by`]; `worlds` are of this scenario.
+    pub(crate) fn read_by(&self, scenario: &Scenario, worlds: &[World]) -> Result<(), Faults> {
+        match self.inputs(scenario) {
+            Ok(inputs) => inputs.read_by(worlds),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Name of a scenario's file, if it is there.
     pub(crate) fn name(&self, scenario: &Scenario) -> Option<String> {
         self.source(scenario).ok().map(|source| source.name)

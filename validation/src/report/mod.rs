@@ -1,6 +1,6 @@
 //! The report that a sceptic reads: what was measured and by whom, what was fitted, what was predicted
-//! and how far off, what is not covered and why. Markdown, made of sections that modules give; the same
-//! text goes to the screen.
+//! and how far off, what is not covered and why. Markdown, made of sections that modules give; a
+//! screen shows the same text (`reports::table::markdown`).
 
 use std::fmt::Write as _;
 

@@ -21,8 +21,15 @@ pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         let said = notes.list[before..]
             .iter()
             .any(|note| !note.file.is_empty());
+        let keyed = ["n_prompt", "avg_ns", "avg_ts"];
+        let parted = |line: &str| {
+            let cells = line.split(';').map(|cell| cell.trim().trim_matches('"'));
+            cells.filter(|cell| keyed.contains(cell)).count() > 1
+        };
         let text = if said {
             "no rows that can be used"
+        } else if text.lines().any(parted) {
+            "no rows: the columns are parted by `;`, and llama-bench's CSV has commas: save it with them, and numbers with a point"
         } else {
             "no rows: nothing here is a result of llama-bench (a table with `test` and `t/s`, or its CSV, JSON, JSONL or SQL)"
         };

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::note::{NoteKind, Notes};
 use super::super::row::{Identity, Place, Row, Spread, Test};
 use super::super::stats::mean;
-use super::super::text::{BYTES_MAX, nearest, short};
+use super::super::text::{BYTES_MAX, nearest, point, short};
 use super::{place, tokens};
 
 /// A value of a field.
@@ -278,11 +278,17 @@ impl Record {
         })
     }
 
-    fn number(&self, name: &str) -> Option<f64> {
-        self.text(name)?
-            .parse()
-            .ok()
-            .filter(|number: &f64| number.is_finite())
+    /// A finite number, if there is one; what is no number is told.
+    fn number(&self, name: &str) -> Result<Option<f64>, String> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let number = point(text).and_then(|plain| {
+            let number = plain.parse::<f64>();
+            number.map_err(|_| "not a number".to_owned())
+        });
+        let number = number.map_err(|why| format!("`{name}` is `{}`: {why}", short(text)))?;
+        Ok(Some(number).filter(|number| number.is_finite()))
     }
 
     fn count(&self, name: &str) -> Result<u64, String> {
@@ -328,7 +334,7 @@ impl Record {
             return Err("`samples_ns` has a time that is not positive".to_owned());
         }
         let secs = if samples.is_empty() {
-            match (self.number("avg_ns"), self.number("avg_ts")) {
+            match (self.number("avg_ns")?, self.number("avg_ts")?) {
                 (Some(ns), _) if ns > 0.0 => ns * 1e-9,
                 (None, Some(rate)) if rate > 0.0 => tokens(&test) as f64 / rate,
                 (None, None) => {
@@ -343,14 +349,14 @@ impl Record {
             return Err("the time is out of all bounds".to_owned());
         }
         let spread = match samples.len() {
-            0 => match (self.number("stddev_ns"), self.number("avg_ns")) {
+            0 => match (self.number("stddev_ns")?, self.number("avg_ns")?) {
                 (Some(sd), Some(mean)) if sd > 0.0 && mean > 0.0 => Spread::Cv(sd / mean),
                 _ => Spread::Unknown,
             },
             1 => Spread::Unknown,
             _ => Spread::Samples(samples),
         };
-        let weights = self.number("model_size").filter(|bytes| *bytes > 0.0);
+        let weights = self.number("model_size")?.filter(|bytes| *bytes > 0.0);
         if weights.is_some_and(|bytes| bytes > BYTES_MAX) {
             return Err("`model_size` is out of all bounds".to_owned());
         }

@@ -235,9 +235,15 @@ impl Table {
             return Err(format!("`{}` t/s is out of all bounds", short(cell)));
         }
         // Two decimals: a deviation of 0.00 is one run, or rounded away.
+        let mut shown = format!("{cell} t/s");
         let spread = match deviation.map(|text| positive_or_zero(&text)) {
             Some(Ok(sd)) if sd.is_finite() && sd > 0.0 => Spread::Cv(sd / rate),
             Some(Err(_)) => return Err(format!("the row is cut off at `{}`", short(cell))),
+            // Of one run there is none, whatever is printed in its place.
+            Some(Ok(sd)) if !sd.is_finite() => {
+                shown = format!("{} t/s", with_deviation(cell).0);
+                Spread::Unknown
+            }
             _ => Spread::Unknown,
         };
         Ok(Row {
@@ -252,7 +258,7 @@ impl Table {
                 file: file.to_owned(),
                 line,
             },
-            shown: format!("{cell} t/s"),
+            shown,
             block: self.block,
         })
     }

@@ -103,7 +103,7 @@ impl Cell<'_> {
         let Ok(number) = text.parse::<f64>() else {
             let with_point = text.replace(',', ".");
             let help = (with_point != text && with_point.parse::<f64>().is_ok())
-                .then(|| format!("write `{with_point}`, with a point"));
+                .then(|| with_comma(text, &with_point));
             return Err(self.fault(column, "must be a number", help));
         };
         if !number.is_finite() {
@@ -195,6 +195,19 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year
         - 719_468
+}
+
+/// What to write for a number with a comma; before exactly three digits it may part thousands as well.
+fn with_comma(text: &str, with_point: &str) -> String {
+    let ends = text.rsplit(',').next().is_some_and(|end| end.len() == 3);
+    if ends {
+        let joined = text.replace(',', "");
+        format!(
+            "write `{joined}` where the comma parts thousands, `{with_point}` where it is a point"
+        )
+    } else {
+        format!("write `{with_point}`, with a point")
+    }
 }
 
 #[cfg(test)]
