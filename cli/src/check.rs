@@ -183,11 +183,7 @@ fn summary(name: &str, kind: Kind, numbers: &[Provenance]) -> String {
                     .filter(|first| first.path != same.path);
                 let stated =
                     stated.map_or_else(String::new, |first| format!(", stated as {}", first.path));
-                let value = format!(
-                    "{} = {} ({interval}){stated}",
-                    same.path,
-                    plain(same.value)
-                );
+                let value = format!("{} = {} ({interval}){stated}", same.path, plain(same.value));
                 out += &hanging(&value, 6);
             }
         }
