@@ -1,24 +1,14 @@
 //! What a command could not do, it says: a script that fails, points that make no scenario, a limit never kept.
 
+mod study;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A copy of the study, in a folder of this test's own, whose policy is a script that fails.
 fn failing(name: &str) -> PathBuf {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    _ = fs::remove_dir_all(&out);
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in");
-    for file in [
-        "toy.toml",
-        "profiles/models/vlm.toml",
-        "profiles/toy/soc.toml",
-        "profiles/toy/vlm.toml",
-    ] {
-        let to = out.join(file);
-        fs::create_dir_all(to.parent().expect("it has a folder")).expect("a folder can be made");
-        fs::copy(from.join(file), to).expect("a file can be copied");
-    }
+    let out = study::copy(name, |text| text);
     let toy = fs::read_to_string(out.join("toy.toml")).expect("it is there");
     let script = "fn score(request, candidate, view) { throw \"no score for this load\" }\n";
     fs::write(out.join("fails.rhai"), script).expect("it can be written");

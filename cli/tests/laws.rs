@@ -1,5 +1,7 @@
 //! What holds whatever the numbers are.
 
+mod study;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -31,23 +33,6 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// A copy of the study in a folder of this test's own.
-fn study(name: &str) -> PathBuf {
-    let out = folder(name);
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in");
-    for file in [
-        "toy.toml",
-        "profiles/models/vlm.toml",
-        "profiles/toy/soc.toml",
-        "profiles/toy/vlm.toml",
-    ] {
-        let to = out.join(file);
-        fs::create_dir_all(to.parent().expect("it has a folder")).expect("a folder can be made");
-        fs::copy(from.join(file), to).expect("a file can be copied");
-    }
-    out
-}
-
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let run = |command: &str, jobs: &str| {
@@ -69,7 +54,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn fitted_profiles_are_written_once_and_can_be_used() {
-    let out = study("fitted");
+    let out = study::copy("fitted", |text| text);
     for name in ["board.toml", "pair.toml", "board-fit.toml"] {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in");
         fs::copy(from.join(name), out.join(name)).expect("a file can be copied");
@@ -366,7 +351,7 @@ fn a_path_through_other_folders_shows_no_absolute_path() {
 
 #[test]
 fn a_policy_that_cannot_serve_is_the_command_lines_fault() {
-    let out = study("cannot");
+    let out = study::copy("cannot", |text| text);
     let text = |path: &str| fs::read_to_string(out.join(path)).expect("the file is there");
     // The NPU cannot decode.
     let costs = text("profiles/toy/vlm.toml");
@@ -460,7 +445,7 @@ fn a_users_own_file_is_not_overwritten_for_its_name() {
 
 #[test]
 fn what_is_not_random_runs_once_and_says_so() {
-    let path = study("fixed").join("toy.toml");
+    let path = study::copy("fixed", |text| text).join("toy.toml");
     let text = fs::read_to_string(&path).expect("the file is there");
     let text = text
         .replace(

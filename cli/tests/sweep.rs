@@ -1,5 +1,7 @@
 //! Sweeps: killed, sharded and on any number of threads, the files are the same.
 
+mod study;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -321,18 +323,7 @@ fn the_guides_job_array_runs() {
         .filter_map(|rest| rest.split("```").next())
         .find(|script| script.contains("xargs"))
         .expect("the guide has a job array");
-    let out = folder("sweep-guide");
-    for file in [
-        "toy.toml",
-        "profiles/models/vlm.toml",
-        "profiles/toy/soc.toml",
-        "profiles/toy/vlm.toml",
-    ] {
-        let to = out.join(file);
-        fs::create_dir_all(to.parent().expect("it has a folder")).expect("a folder can be made");
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(STUDY).join(file);
-        fs::copy(from, to).expect("a file can be copied");
-    }
+    let out = study::copy("sweep-guide", |text| text);
     let binaries = Path::new(env!("CARGO_BIN_EXE_crossinfer"))
         .parent()
         .expect("it has a folder");

@@ -2,6 +2,8 @@
 //! stay whole.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod study;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,31 +83,18 @@ fn shipped_plans_fit() {
 
 /// The study with names that no terminal has room for.
 fn long() -> PathBuf {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("width");
-    _ = fs::remove_dir_all(&out);
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in");
     let engine = format!("cpu-{}", "of-a-board-of-ours-".repeat(5));
-    for file in [
-        "toy.toml",
-        "profiles/models/vlm.toml",
-        "profiles/toy/soc.toml",
-        "profiles/toy/vlm.toml",
-    ] {
-        let to = out.join(file);
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        let text = fs::read_to_string(from.join(file)).unwrap();
+    let out = study::copy("width", |text| {
         // Every use of the engine `cpu`; the table of the host's cores is not one.
-        let text = text
-            .replace("engines.cpu", &format!("engines.{engine}"))
+        text.replace("engines.cpu", &format!("engines.{engine}"))
             .replace("lanes.cpu", &format!("lanes.{engine}"))
             .replace("engine = \"cpu\"", &format!("engine = \"{engine}\""))
             .replace(
                 "\"front\"",
                 &format!("\"front-{}door\"", "of-the-house-".repeat(9)),
             )
-            .replace("two cameras", &"深度学习 ".repeat(12));
-        fs::write(to, text).unwrap();
-    }
+            .replace("two cameras", &"深度学习 ".repeat(12))
+    });
     fs::write(
         out.join("a_policy_whose_file_has_a_name_that_is_longer_than_any_terminal_is_wide_by_a_lot.rhai"),
         "fn score(request, candidate, view) { candidate.wait_ns + candidate.prepare_ns + candidate.alone_ns }\n",
