@@ -139,12 +139,13 @@ impl World {
         self.lanes[lane.0 as usize].engine
     }
 
-    /// Whether some source of queries is ended by nothing but the horizon.
-    pub fn asks_until_horizon(&self) -> bool {
+    /// Where the window ends in which answers count for rates: at the horizon, if some source of queries is ended by
+    /// nothing else; `None`: with the last answer or query.
+    pub fn window_end(&self) -> Option<Instant> {
         let mut queries = self.streams.iter().filter_map(|s| s.queries.as_ref());
         let endless = queries
             .any(|plan| plan.count == u64::MAX && !matches!(plan.arrivals, QueryTimes::Listed(_)));
-        endless && self.horizon != Instant::NEVER
+        (endless && self.horizon != Instant::NEVER).then_some(self.horizon)
     }
 
     /// Whether there are queries, and all come from users who wait for their answers first.

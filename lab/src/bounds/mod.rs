@@ -316,12 +316,7 @@ impl Book<'_> {
             let bound = bound_stages(&world.query_graph, &stages);
             kept.push(bound.cloned().collect());
         }
-        let until = if world.asks_until_horizon() {
-            world.horizon
-        } else {
-            Instant::NEVER
-        };
-        if now >= world.warm_up && now <= until {
+        if now >= world.warm_up && world.window_end().is_none_or(|end| now <= end) {
             self.answers += 1;
             self.last = now;
             self.jobs.extend(jobs(&world.query_graph, stages));
@@ -329,11 +324,7 @@ impl Book<'_> {
     }
 
     fn close(mut self) -> Run {
-        let end = if self.world.asks_until_horizon() {
-            self.world.horizon
-        } else {
-            self.last
-        };
+        let end = self.world.window_end().unwrap_or(self.last);
         let window = end.saturating_since(self.world.warm_up).as_secs_f64();
         let frames = self.frames.drain(..).filter(|(at, _)| *at <= end);
         self.jobs.extend(frames.map(|(_, job)| job));

@@ -76,7 +76,7 @@ pub struct Metrics<'w> {
     /// Frames neither published nor refused.
     backlog: Queue,
     events: u64,
-    /// The horizon where a source asks until then; else never.
+    /// [`World::window_end`], or never.
     window_end: Instant,
     last: Instant,
     last_query: Instant,
@@ -130,11 +130,7 @@ impl<'w> Metrics<'w> {
             queries: Queue::default(),
             backlog: Queue::default(),
             events: 0,
-            window_end: if world.asks_until_horizon() {
-                world.horizon
-            } else {
-                Instant::NEVER
-            },
+            window_end: world.window_end().unwrap_or(Instant::NEVER),
             last: Instant::ZERO,
             last_query: Instant::ZERO,
             last_completion: Instant::ZERO,

@@ -6,7 +6,7 @@ use super::queue::{TURNED_AWAY, Trend};
 use super::{Metrics, Sample};
 use crate::dispatch::Reason;
 use crate::soc::Warmth;
-use crate::time::{Duration, Instant};
+use crate::time::Duration;
 use crate::world::STAGES_MAX;
 
 /// Mean and quantiles of a time, s. All absent when nothing was measured.
@@ -181,10 +181,7 @@ pub(super) fn build(
     let world = metrics.world;
     // A run that stops answering is not faster, and one that has much left to answer not slower.
     let last = metrics.last_query.max(metrics.last_completion);
-    let end = match metrics.window_end {
-        Instant::NEVER => last,
-        horizon => horizon,
-    };
+    let end = world.window_end().unwrap_or(last);
     let window = end.saturating_since(world.warm_up);
     let window_s = window.as_secs_f64();
     let per_s = |count: f64| {
