@@ -35,7 +35,7 @@ fn device() -> String {
     gpu.name.clone()
 }
 
-/// One test after another: Mesa's driver in software crashes where two contexts compute at once.
+/// One test after another: two at once crashed in Mesa's driver in software. One run of single ones did too.
 fn in_turn(seconds: u64, test: impl FnOnce() + Send + 'static) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
