@@ -13,7 +13,7 @@
 //!
 //! Structures are written after rknn_api.h once more, not shared with what is tested.
 
-#![allow(non_camel_case_types)]
+#![allow(non_camel_case_types, reason = "the header's names")]
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
