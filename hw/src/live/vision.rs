@@ -52,6 +52,10 @@ impl VisionDevice {
     }
 
     /// Whether it can be of use with these files; they are not looked into.
+    #[cfg_attr(
+        not(feature = "rknn"),
+        expect(clippy::unnecessary_wraps, reason = "as where it is compiled in")
+    )]
     pub(super) fn takes(&self, models: &Models) -> Result<(), String> {
         match (self, self.file(models)) {
             #[cfg(feature = "rknn")]
