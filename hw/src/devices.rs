@@ -1,5 +1,7 @@
 //! What real engines this build has, what is found on this machine, and why something is not usable.
 
+#[cfg(feature = "rknn")]
+use std::path::Path;
 use std::path::PathBuf;
 
 /// A part of the live mode: an engine family, a device, a library, a model.
@@ -31,11 +33,16 @@ impl Found {
     }
 }
 
-/// Everything, in the order that people read it. Loads ONNX Runtime, no models.
+/// Everything, in the order that people read it. Loads the libraries of ONNX Runtime and RKNN, no models.
 pub fn find() -> Vec<Found> {
     let mut all = vec![host()];
     language(&mut all);
     vision(&mut all);
+    #[cfg(feature = "rknn")]
+    all.push(rknn(
+        crate::rknn::Rknn::default().probe(),
+        crate::rknn::board(Path::new("/")),
+    ));
     models(&mut all);
     all
 }
@@ -142,6 +149,39 @@ fn qnn(all: &mut Vec<Found>) {
     });
 }
 
+/// Rockchip's NPU, by its library and what the system tells of its driver.
+#[cfg(feature = "rknn")]
+fn rknn(
+    runtime: Result<crate::rknn::Runtime, crate::rknn::RknnError>,
+    board: Option<crate::rknn::Board>,
+) -> Found {
+    let what = "vision: RKNN";
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return Found::no(what, error.to_string()),
+    };
+    let Some(board) = board else {
+        return Found::no(
+            what,
+            format!(
+                "{runtime}: there is no RKNPU driver. It is part of Rockchip's kernels; others have `rocket`, which \
+                 librknnrt.so does not use"
+            ),
+        );
+    };
+    let driver = board.driver.map_or_else(
+        || "a driver whose version is told to root alone".to_owned(),
+        |version| format!("driver {version}"),
+    );
+    let cores = match board.cores {
+        0 => "an unknown number of NPU cores".to_owned(),
+        1 => "1 NPU core".to_owned(),
+        cores => format!("{cores} NPU cores"),
+    };
+    let says = format!("{runtime}; {driver}; {cores}; used when an engine's device is `rknn`");
+    Found::yes(what, says)
+}
+
 #[cfg(not(feature = "live-ort"))]
 fn vision(all: &mut Vec<Found>) {
     all.push(Found::no(
@@ -208,11 +248,57 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "rknn")]
+    fn an_npu_needs_a_library_and_a_driver() {
+        use crate::rknn::{Board, Rknn, Runtime};
+
+        let runtime = Runtime {
+            file: "/usr/lib/librknnrt.so".into(),
+            version: Some("2.3.2 (429f97ae6b)".into()),
+        };
+        let board = |driver: Option<&str>, cores| Board {
+            driver: driver.map(str::to_owned),
+            cores,
+        };
+        let found = rknn(Ok(runtime.clone()), Some(board(Some("0.9.8"), 3)));
+        assert!(found.usable);
+        for says in ["librknnrt 2.3.2", "/usr/lib", "driver 0.9.8", "3 NPU cores"] {
+            assert!(found.says.contains(says), "{found:?}");
+        }
+        let found = rknn(Ok(runtime.clone()), Some(board(None, 1)));
+        assert!(
+            found.usable && found.says.contains("root alone; 1 NPU core;"),
+            "{found:?}"
+        );
+        let found = rknn(Ok(runtime), None);
+        assert!(
+            !found.usable && found.says.contains("no RKNPU driver"),
+            "{found:?}"
+        );
+        let missing = Rknn {
+            library: Some("/no/such.so".into()),
+            ..Rknn::default()
+        };
+        let found = rknn(missing.probe(), Some(board(None, 3)));
+        assert!(
+            !found.usable && found.says.contains("RKNN_DYLIB_PATH"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
     fn what_is_not_usable_says_what_to_do() {
         let all = find();
         assert!(all.iter().any(|found| found.what == "host" && found.usable));
         for found in all.iter().filter(|found| !found.usable) {
-            let helps = ["build with", "hw/models/fetch", "is set", "ORT_DYLIB_PATH"];
+            let helps = [
+                "build with",
+                "hw/models/fetch",
+                "is set",
+                "ORT_DYLIB_PATH",
+                "RKNN_DYLIB_PATH",
+                "Rockchip's kernels",
+            ];
             assert!(
                 helps.iter().any(|help| found.says.contains(help)),
                 "{found:?}"

@@ -4,8 +4,8 @@
 //! backend implements; [`mock`] is a backend that only pretends, and checks that it is told to do what
 //! can be done. Nothing here decides: that is the scheduler's.
 //!
-//! Real engines are behind cargo features: `llama` (`live-llama`) and `onnx` (`live-ort`), which
-//! `live` (both) makes into engines for a world.
+//! Real engines are behind cargo features: `llama` (`live-llama`), `onnx` (`live-ort`) and `rknn`, which
+//! `live` (the first two, and the third if it is there) makes into engines for a world.
 
 #[cfg(any(feature = "live-llama", feature = "live-ort"))]
 pub mod affinity;
@@ -25,5 +25,7 @@ pub mod mock;
 pub mod onnx;
 pub mod registry;
 pub mod rig;
+#[cfg(feature = "rknn")]
+pub mod rknn;
 mod tickets;
 mod worker;

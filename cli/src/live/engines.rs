@@ -35,15 +35,18 @@ pub(super) fn live(world: &World, setup: &Setup) -> Result<Live, Failure> {
             .or_else(|| cached.as_ref().and_then(|models| models.vision.clone())),
         onnx_runtime: cached.and_then(|models| models.onnx_runtime),
     };
-    let options = LiveOptions {
+    Live::new(world, models, options(setup)).map_err(|error| unusable(&error))
+}
+
+fn options(setup: &Setup) -> LiveOptions {
+    LiveOptions {
         context_tokens: setup.context.unwrap_or(0),
         chunk: setup.chunk,
         devices: setup.device.iter().cloned().collect(),
         frames: setup.frames.clone(),
         keep_warm: setup.keep_warm,
         flash_attention: setup.flash_attention.map(|switch| switch == Switch::On),
-    };
-    Live::new(world, models, options).map_err(|error| unusable(&error))
+    }
 }
 
 /// The engines of another world, with the models that are loaded already.
@@ -61,7 +64,7 @@ pub(super) fn provenance(setup: &Setup) -> Provenance {
     Provenance {
         date: jiff::Timestamp::now().strftime("%-d %B %Y").to_string(),
         host: host.map_or_else(String::new, |host| host.says),
-        versions: format!("{}, {}", hw::llama::BINDINGS, hw::onnx::BINDINGS),
+        versions: options(setup).versions(),
         weights_copy_bytes: file.map(|file| file.len()),
     }
 }

@@ -39,7 +39,8 @@ pub(crate) struct Setup {
     #[arg(long, value_name = "FILE")]
     pub(crate) language: Option<PathBuf>,
 
-    /// Vision tower (ONNX) [default: what `hw/models/fetch` fetched].
+    /// Vision tower (ONNX; `.rknn` where the device is `rknn`) [default: what
+    /// `hw/models/fetch` fetched].
     #[arg(long, value_name = "FILE")]
     pub(crate) vision: Option<PathBuf>,
 
@@ -52,8 +53,8 @@ pub(crate) struct Setup {
     pub(crate) chunk: u32,
 
     /// Device of an engine, as `crossinfer devices` names it: `gpu=Vulkan0`; of one
-    /// that encodes frames also `npu=qnn:soc_model=93,htp_arch=68` or `ane=coreml`.
-    /// Other engines compute on the CPU.
+    /// that encodes frames also `npu=qnn:soc_model=93,htp_arch=68`, `ane=coreml` or
+    /// `npu=rknn:cores=0_1,model=FILE`. Other engines compute on the CPU.
     #[arg(long, value_name = "ENGINE=DEVICE", value_parser = device)]
     pub(crate) device: Vec<(String, String)>,
 

@@ -74,11 +74,36 @@ fn key(stream: StreamId, index: u32) -> u64 {
 }
 
 /// A synthetic frame, as a vision tower takes it: three normalized channels of rows of columns.
-pub(super) fn image(stream: StreamId, frame: u32, (height, width): (u32, u32)) -> Vec<f32> {
+pub(super) fn image(stream: StreamId, frame: u32, size: (u32, u32)) -> Vec<f32> {
+    let mut image = picture(stream, frame, size);
+    let channel = (image.len() / CHANNELS.len()).max(1);
+    for (channel, (mean, deviation)) in image.chunks_exact_mut(channel).zip(CHANNELS) {
+        for value in channel {
+            *value = (*value - mean) / deviation;
+        }
+    }
+    image
+}
+
+/// The same frame as bytes: rows of columns of red, green and blue.
+#[cfg(feature = "rknn")]
+pub(super) fn pixels(stream: StreamId, frame: u32, size: (u32, u32)) -> Vec<u8> {
+    let picture = picture(stream, frame, size);
+    let count = picture.len() / CHANNELS.len();
+    let mut pixels = Vec::with_capacity(picture.len());
+    for pixel in 0..count {
+        let channels = picture.iter().skip(pixel).step_by(count);
+        pixels.extend(channels.map(|value| (value * 255.0).round() as u8));
+    }
+    pixels
+}
+
+/// A synthetic frame: three channels of rows of columns, from 0 to 1.
+fn picture(stream: StreamId, frame: u32, (height, width): (u32, u32)) -> Vec<f32> {
     let mut generator = Generator::from_key(key(stream, frame));
     let mut image = Vec::with_capacity(3 * height as usize * width as usize);
     let unit = |generator: &mut Generator| generator.unit() as f32;
-    for (mean, deviation) in CHANNELS {
+    for _ in CHANNELS {
         let (base, down, right) = (
             unit(&mut generator),
             unit(&mut generator),
@@ -89,8 +114,7 @@ pub(super) fn image(stream: StreamId, frame: u32, (height, width): (u32, u32)) -
                 let slope =
                     down * row as f32 / height as f32 + right * column as f32 / width as f32;
                 let grain = 0.2 * unit(&mut generator);
-                let value = (base + slope + grain) / 3.2;
-                image.push((value - mean) / deviation);
+                image.push((base + slope + grain) / 3.2);
             }
         }
     }
@@ -160,6 +184,21 @@ mod tests {
                 let square: f32 = embedding.iter().map(|x| x * x).sum();
                 assert!(((square / 24.0).sqrt() - EMBEDDING_RMS).abs() < 1e-3);
             }
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "rknn")]
+    fn bytes_are_the_same_picture_in_another_order() {
+        let (height, width) = (5, 7);
+        let numbers = image(StreamId(1), 2, (height, width));
+        let pixels = pixels(StreamId(1), 2, (height, width));
+        assert_eq!(pixels.len(), numbers.len());
+        for (at, &byte) in pixels.iter().enumerate() {
+            let (pixel, channel) = (at / 3, at % 3);
+            let (mean, deviation) = CHANNELS[channel];
+            let value = numbers[channel * (height * width) as usize + pixel] * deviation + mean;
+            assert!((f32::from(byte) - value * 255.0).abs() < 0.51, "{at}");
         }
     }
 

@@ -51,23 +51,53 @@ impl Frames {
         frame: u32,
         size: (u32, u32),
     ) -> Result<Vec<f32>, EngineError> {
+        let picture = self.picture(stream, frame, size)?;
+        Ok(picture.map_or_else(
+            || content::image(stream, frame, size),
+            |picture| normalized(&picture),
+        ))
+    }
+
+    /// The same frame as bytes: rows of columns of red, green and blue.
+    #[cfg(feature = "rknn")]
+    pub(super) fn pixels(
+        &self,
+        stream: StreamId,
+        frame: u32,
+        size: (u32, u32),
+    ) -> Result<Vec<u8>, EngineError> {
+        let picture = self.picture(stream, frame, size)?;
+        Ok(picture.map_or_else(
+            || content::pixels(stream, frame, size),
+            image::RgbImage::into_raw,
+        ))
+    }
+
+    /// A frame's picture, stretched to the tower's size; `None`: frames are synthetic.
+    fn picture(
+        &self,
+        stream: StreamId,
+        frame: u32,
+        (height, width): (u32, u32),
+    ) -> Result<Option<image::RgbImage>, EngineError> {
         let count = self.pictures.len();
         if count == 0 {
-            return Ok(content::image(stream, frame, size));
+            return Ok(None);
         }
         let first = count * usize::from(stream.0) / self.streams.max(1);
         let path = &self.pictures[(first + frame as usize) % count];
         let picture = image::open(path).map_err(|error| {
             EngineError::Backend(format!("frame `{}`: {error}", path.display()))
         })?;
-        Ok(normalized(&picture.into_rgb8(), size))
+        let picture = picture.into_rgb8();
+        let stretched = image::imageops::resize(&picture, width, height, FilterType::Triangle);
+        Ok(Some(stretched))
     }
 }
 
-/// Stretched to the tower's size, and normalized as towers are trained.
-fn normalized(picture: &image::RgbImage, (height, width): (u32, u32)) -> Vec<f32> {
-    let picture = image::imageops::resize(picture, width, height, FilterType::Triangle);
-    let mut numbers = Vec::with_capacity(3 * height as usize * width as usize);
+/// Normalized as towers are trained.
+fn normalized(picture: &image::RgbImage) -> Vec<f32> {
+    let mut numbers = Vec::with_capacity(picture.as_raw().len());
     for (channel, (mean, deviation)) in CHANNELS.into_iter().enumerate() {
         let values = picture.pixels().map(|pixel| f32::from(pixel[channel]));
         numbers.extend(values.map(|value| (value / 255.0 - mean) / deviation));
@@ -105,6 +135,11 @@ mod tests {
             [255, 128, 0, 255]
         );
         assert_eq!(grey(1, 0), 128, "another stream begins elsewhere");
+        #[cfg(feature = "rknn")]
+        {
+            let pixels = frames.pixels(StreamId(0), 1, (2, 3)).unwrap();
+            assert_eq!(pixels, [128; 2 * 3 * 3]);
+        }
 
         std::fs::write(folder.join("b.png"), "no picture").unwrap();
         let error = frames
@@ -120,7 +155,7 @@ mod tests {
     fn channels_rows_and_columns_are_where_towers_expect_them() {
         let mut picture = image::RgbImage::new(2, 2);
         picture.put_pixel(1, 0, image::Rgb([255, 0, 0]));
-        let numbers = normalized(&picture, (2, 2));
+        let numbers = normalized(&picture);
         let brightest = (0..12).max_by(|&a, &b| numbers[a].total_cmp(&numbers[b]));
         assert_eq!(brightest, Some(1), "red, row 0, column 1");
     }

@@ -7,11 +7,11 @@ use sim::spec::model::StageKind;
 use sim::world::StreamId;
 
 use super::store::{Piece, Store};
+use super::vision::Tower;
 use super::{Placed, Plan, Setup, content};
 use crate::affinity;
 use crate::engine::{CancelToken, Done, Engine, EngineError, Item, Notice, Order, Owner};
 use crate::llama::Context;
-use crate::onnx::Tower;
 
 #[derive(Debug)]
 pub(super) struct LiveLane {
@@ -64,10 +64,7 @@ impl LiveLane {
         let tower = self.tower.as_mut().ok_or_else(|| {
             EngineError::Contract(format!("lane `{}` has no vision tower", self.plan.name))
         })?;
-        let image = self.setup.frames.image(stream, frame, tower.size())?;
-        let output = tower
-            .encode(&image)
-            .map_err(|error| EngineError::Backend(error.to_string()))?;
+        let output = tower.encode(&self.setup.frames, stream, frame)?;
         let embedding = if project {
             content::project(&output, tokens, self.width()?)
         } else {
@@ -251,11 +248,10 @@ impl Engine for LiveLane {
     fn enter(&mut self) -> Result<(), EngineError> {
         affinity::pin(&self.plan.cores)?;
         // A graph without `encode` needs no tower, whatever the costs list.
-        if self.plan.vision && self.setup.models.vision.is_some() {
+        if self.plan.vision && self.plan.device.file(&self.setup.models).is_some() {
             let mut tower = self.setup.tower(&self.plan.tower())?;
-            let image = self.setup.frames.image(StreamId(0), 0, tower.size())?;
-            let warm = tower.encode(&image);
-            warm.map_err(|error| EngineError::Backend(error.to_string()))?;
+            // Warms it up.
+            tower.encode(&self.setup.frames, StreamId(0), 0)?;
             self.tower = Some(tower);
         }
         if self.plan.language {

@@ -1,4 +1,4 @@
-//! Real engines for a world: language models through llama.cpp, vision towers through ONNX Runtime.
+//! Real engines for a world: language models through llama.cpp, vision towers through ONNX Runtime or RKNN.
 //!
 //! [`Live`] makes an engine for each lane. A processor whose costs list language stages loads the language
 //! model, once for all of its lanes, and keeps a context of its own for each stream and each running
@@ -10,6 +10,7 @@ mod frames;
 mod lane;
 mod reference;
 mod store;
+mod vision;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,19 +23,21 @@ use sim::world::{EngineId, LaneId, StreamId, World};
 
 use crate::devices;
 use crate::engine::{Engine, EngineError};
-use crate::onnx::{Provider, Tower};
 use crate::registry::Registry;
 use frames::Frames;
 use lane::LiveLane;
 pub use reference::{Mismatch, Reference};
 use store::Store;
+use vision::Tower;
+pub use vision::VisionDevice;
 
 /// The files that live engines load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Models {
     /// The language model, GGUF.
     pub language: PathBuf,
-    /// The vision tower, ONNX; needed where the model's frame graph has an `encode`.
+    /// The vision tower; needed where the model's frame graph has an `encode`. ONNX, but for engines on Rockchip's NPU,
+    /// which take it from a `.rknn` file: this one or their device's.
     pub vision: Option<PathBuf>,
     /// ONNX Runtime's library; `None`: what `ORT_DYLIB_PATH` names, or the system's.
     pub onnx_runtime: Option<PathBuf>,
@@ -64,7 +67,7 @@ pub struct LiveOptions {
     /// context out; a small one costs throughput.
     pub chunk: u32,
     /// Device of a processor, by its name in the profile: in llama.cpp's words (`Vulkan0`), or what
-    /// [`Provider`] reads (`qnn:htp_arch=68`). Others compute on the CPU.
+    /// [`VisionDevice`] reads (`qnn:htp_arch=68`). Others compute on the CPU.
     pub devices: BTreeMap<String, String>,
     /// Folder of pictures that are the frames, in order of their names; `None`: synthetic frames.
     pub frames: Option<PathBuf>,
@@ -75,6 +78,24 @@ pub struct LiveOptions {
     /// whose clocks fell computes at half speed for a while; so how long a stage takes would depend on how
     /// long nothing happened before it.
     pub keep_warm: bool,
+}
+
+impl LiveOptions {
+    /// Versions of what computes with these options, for whoever reads numbers later.
+    pub fn versions(&self) -> String {
+        let named = |name: &String| VisionDevice::named(name)?.ok();
+        let mut versions = vec![
+            crate::llama::BINDINGS.to_owned(),
+            VisionDevice::default().version(),
+        ];
+        for device in self.devices.values().filter_map(named) {
+            let version = device.version();
+            if !versions.contains(&version) {
+                versions.push(version);
+            }
+        }
+        versions.join(", ")
+    }
 }
 
 impl Default for LiveOptions {
@@ -102,7 +123,9 @@ pub enum SetupError {
     #[error("live engines keep whole contexts: remove `context.keep`, or simulate only")]
     Keep,
     /// A vision tower is needed.
-    #[error("the model has an `encode` stage, but no vision tower (ONNX) was given")]
+    #[error(
+        "the model has an `encode` stage, but no vision tower (ONNX, or RKNN where that computes it) was given"
+    )]
     NoTower,
     /// A device was named for a processor that the profile has not.
     #[error("a device is given for engine `{0}`, which the profile does not have")]
@@ -139,9 +162,6 @@ struct Placed {
     answer: EngineId,
 }
 
-/// Rows and columns of a frame, if the tower takes any.
-const SIDE: u32 = 224;
-
 /// What all lanes of a rig share.
 #[derive(Debug)]
 struct Setup {
@@ -169,23 +189,19 @@ struct Setup {
 /// What may make a difference in the last bits of what a tower says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TowerKind {
-    provider: Provider,
+    device: VisionDevice,
     threads: u32,
 }
 
 impl Setup {
     fn flash_attention(&self) -> bool {
-        let language = |device: &String| Provider::named(device).is_none();
+        let language = |device: &String| VisionDevice::named(device).is_none();
         let by_device = || self.options.devices.values().any(language);
         self.options.flash_attention.unwrap_or_else(by_device)
     }
 
     fn tower(&self, kind: &TowerKind) -> Result<Tower, EngineError> {
-        let path = self.models.vision.as_deref();
-        let path = path.ok_or_else(|| EngineError::Contract("there is no vision tower".into()))?;
-        let library = self.models.onnx_runtime.as_deref();
-        Tower::load(path, library, kind.threads, SIDE, &kind.provider)
-            .map_err(|error| EngineError::Backend(error.to_string()))
+        Tower::load(&kind.device, &self.models, kind.threads)
     }
 }
 
@@ -207,7 +223,7 @@ struct Plan {
     language: bool,
     vision: bool,
     /// Of the vision tower.
-    provider: Provider,
+    device: VisionDevice,
 }
 
 impl Live {
@@ -233,10 +249,6 @@ impl Live {
                 .map(|stage| world.stages[stage.0 as usize].kind)
                 .any(|other| other == kind)
         };
-        let encodes = has(StageKind::Encode);
-        if encodes && models.vision.is_none() {
-            return Err(SetupError::NoTower);
-        }
         let setup = Arc::new(Setup {
             registry: Arc::new(Registry::new()),
             width: OnceLock::new(),
@@ -246,7 +258,7 @@ impl Live {
                 0 => world.model.max_context_tokens,
                 tokens => tokens,
             },
-            encodes,
+            encodes: has(StageKind::Encode),
             projects: has(StageKind::Project),
             embedding_cache: world.modes.embedding_cache,
             streams: world.streams.len(),
@@ -258,13 +270,17 @@ impl Live {
             options,
         });
         let lanes: Vec<Plan> = (0..world.lanes.len())
-            .map(|index| Plan::of(world, LaneId(index as u8), &setup.options))
+            .map(|index| Plan::of(world, LaneId(index as u8), &setup))
             .collect::<Result<_, _>>()?;
+        let mut eyes = lanes.iter().filter(|plan| plan.vision);
+        if setup.encodes && eyes.any(|plan| plan.device.file(&setup.models).is_none()) {
+            return Err(SetupError::NoTower);
+        }
         let stores = (0..world.engines.len())
             .map(|index| {
                 let id = EngineId(index as u8);
                 let device = setup.options.devices.get(&world.engines[index].name);
-                let device = device.filter(|name| Provider::named(name).is_none());
+                let device = device.filter(|name| VisionDevice::named(name).is_none());
                 let store = Arc::new(Store::new(id, setup.clone(), device.cloned()));
                 setup.registry.add_store(id, store.clone());
                 store
@@ -323,12 +339,12 @@ impl Live {
 impl Plan {
     fn tower(&self) -> TowerKind {
         TowerKind {
-            provider: self.provider.clone(),
+            device: self.device.clone(),
             threads: self.threads,
         }
     }
 
-    fn of(world: &World, id: LaneId, options: &LiveOptions) -> Result<Self, SetupError> {
+    fn of(world: &World, id: LaneId, setup: &Setup) -> Result<Self, SetupError> {
         let lane = &world.lanes[id.0 as usize];
         let runs = |wanted: &[StageKind]| {
             world.stages.iter().enumerate().any(|(index, stage)| {
@@ -348,19 +364,21 @@ impl Plan {
         let pinned = lane.pin_cores.len() as u32;
         let (language, vision) = (runs(&language), runs(&[StageKind::Encode]));
         let engine = &world.engines[lane.engine.0 as usize].name;
-        let device = options.devices.get(engine);
+        let device = setup.options.devices.get(engine);
         let fail = |says: &str| SetupError::Device {
             engine: engine.clone(),
             device: device.cloned().unwrap_or_default(),
             says: says.into(),
         };
-        let provider = device.and_then(|name| Provider::named(name));
-        let provider = provider.transpose().map_err(|says| fail(&says))?;
-        match (&provider, device) {
+        let eye = device.and_then(|name| VisionDevice::named(name));
+        let eye = eye.transpose().map_err(|says| fail(&says))?;
+        match (&eye, device) {
             (Some(_), _) if !vision => Err(fail("its costs list no `encode`"))?,
             (None, Some(_)) if !language => Err(fail("its costs list no language stage"))?,
             _ => {}
         }
+        let eye = eye.unwrap_or_default();
+        eye.takes(&setup.models).map_err(|says| fail(&says))?;
         Ok(Self {
             name: lane.name.clone(),
             engine: lane.engine,
@@ -372,7 +390,7 @@ impl Plan {
             },
             language,
             vision,
-            provider: provider.unwrap_or_default(),
+            device: eye,
         })
     }
 }

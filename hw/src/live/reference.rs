@@ -6,10 +6,10 @@ use std::sync::Arc;
 use sim::world::{EngineId, StreamId};
 
 use super::store::{Part, Piece, Store, feed, most_likely, tokens_of};
+use super::vision::Tower;
 use super::{Placed, Setup, TowerKind, content};
 use crate::engine::{CancelToken, EngineError, Item};
 use crate::llama::{Context, LlamaError};
-use crate::onnx::Tower;
 use crate::rig::{Answer, Outcome};
 
 /// An answer that differs from its reference.
@@ -334,8 +334,6 @@ impl Reference {
             self.towers.len() - 1
         };
         let tower = &mut self.towers[index].1;
-        let image = self.setup.frames.image(stream, frame, tower.size())?;
-        let output = tower.encode(&image);
-        output.map_err(|error| EngineError::Backend(error.to_string()))
+        tower.encode(&self.setup.frames, stream, frame)
     }
 }

@@ -1,4 +1,4 @@
-//! llama.cpp behind a small safe face: models, contexts, sequence state. All `unsafe` code of the crate.
+//! llama.cpp behind a small safe face: models, contexts, sequence state. All `unsafe` code that llama.cpp needs.
 //!
 //! Over the bare bindings rather than the crate `llama-cpp-2`, because an engine needs what that hides:
 //! batches of embeddings (visual tokens), the abort callback (deadlines), and sequence state as bytes.

@@ -5,6 +5,7 @@
 #[cfg(feature = "live")]
 mod real;
 
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -247,6 +248,28 @@ fn load_toy(toy: &Toy, settings: &str, streams: &str) -> World {
     let head = "title = \"toy\"\nsoc = \"toy\"\nmodel = \"vlm\"\n";
     let text = format!("{head}{settings}\n{streams}");
     load_scenario("toy.toml", &text, toy, toy).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// A folder of this test's own, which goes with it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = format!("crossinfer-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Runs a test's body, and fails if it has not ended within a minute.

@@ -14,6 +14,8 @@ use sim::time::Instant;
 use sim::trace::{Record, Recorder, replay};
 use sim::world::{LaneId, World};
 
+use super::Scratch;
+
 /// Few and short, since a real engine takes as long as it takes: 7 queries.
 pub(crate) const STREAMS_FEW: &str = r#"
 [[streams]]
@@ -82,28 +84,6 @@ pub(crate) fn generated(scratch: &Scratch, store: &str, seed: u64) -> PathBuf {
     mini.write(mini.storage(Some(store)).unwrap(), seed, &path)
         .unwrap();
     path
-}
-
-/// A folder of this test's own, which goes with it.
-pub(crate) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(crate) fn new(name: &str) -> Self {
-        let folder = format!("crossinfer-{name}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// ONNX Runtime's library.
