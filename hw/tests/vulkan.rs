@@ -35,11 +35,68 @@ fn device() -> String {
     gpu.name.clone()
 }
 
-/// One test after another: two at once crashed in Mesa's driver in software. One run of single ones did too.
+/// One test after another: each has the driver in software compute on all cores.
 fn in_turn(seconds: u64, test: impl FnOnce() + Send + 'static) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     in_time_of(seconds, test);
+    #[cfg(target_os = "linux")]
+    assert!(buffers::kept() > 0, "llama.cpp destroys buffers elsewhere");
+}
+
+/// Buffers outlive their destruction here, since Mesa's driver in software would else use them after it.
+///
+/// llama.cpp's descriptor sets have room for 12 buffers, and a set keeps naming those that its last shader did
+/// not replace, also when they are gone: Vulkan allows that for what a shader does not use. Mesa 22.3 (Debian 12)
+/// counts references to all that a set names with each dispatch, in memory that was freed: a run in two ended in
+/// "corrupted double-linked list" or a segmentation fault. Memory is freed as it is without this; what stays is
+/// the driver's description of a buffer, half a kilobyte.
+#[cfg(target_os = "linux")]
+mod buffers {
+    #![expect(unsafe_code, reason = "stands between llama.cpp and Vulkan's loader")]
+
+    use std::ffi::{CStr, c_char, c_void};
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    type GetProcAddr = unsafe extern "C" fn(*mut c_void, *const c_char) -> *const c_void;
+
+    static LOADER: LazyLock<libloading::Library> = LazyLock::new(|| {
+        // SAFETY: the system's loader, which llama.cpp is linked to: nothing runs that would not anyway.
+        unsafe { libloading::Library::new("libvulkan.so.1") }.unwrap()
+    });
+    static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+    /// How many there are.
+    pub(crate) fn kept() -> usize {
+        KEPT.load(Ordering::Relaxed)
+    }
+
+    /// In place of the loader's function of this name, by which llama.cpp gets at all others.
+    ///
+    /// # Safety
+    ///
+    /// As Vulkan says: a valid instance or null, and a terminated string.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn vkGetInstanceProcAddr(
+        instance: *mut c_void,
+        name: *const c_char,
+    ) -> *const c_void {
+        // SAFETY: as the caller promises.
+        if unsafe { CStr::from_ptr(name) } == c"vkDestroyBuffer" {
+            return destroy_buffer as *const c_void;
+        }
+        // SAFETY: Vulkan's declaration of it; the arguments are the caller's.
+        unsafe {
+            let real = LOADER.get::<GetProcAddr>(b"vkGetInstanceProcAddr\0");
+            real.unwrap()(instance, name)
+        }
+    }
+
+    /// Vulkan's `vkDestroyBuffer`, which does not.
+    extern "C" fn destroy_buffer(_: *mut c_void, _: u64, _: *const c_void) {
+        KEPT.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A model's copies on both.
@@ -62,7 +119,7 @@ impl Both {
     fn context(&self, on_gpu: bool) -> Context {
         let model = if on_gpu { &self.gpu } else { &self.cpu };
         let options = ContextOptions {
-            tokens: 128,
+            tokens: 64,
             chunk: 16,
             threads: 1,
             offload: on_gpu,
@@ -173,10 +230,10 @@ fn check(path: &Path, fused: bool, length: usize, equal: bool, within: f32) {
 fn exact_weights_give_equal_tokens_wherever_they_are_computed() {
     in_turn(600, || {
         let scratch = Scratch::new("vulkan-exact");
-        // Of random weights these have no near tie here: among 39 seeds the closest choices are the clearest.
+        // Of random weights these have no near tie here: among 39 seeds the closest choices were the clearest.
         let model = generated(&scratch, "f32", 31);
         for fused in [false, true] {
-            check(&model, fused, 12, true, 0.05);
+            check(&model, fused, 6, true, 0.05);
         }
     });
 }
@@ -185,8 +242,8 @@ fn exact_weights_give_equal_tokens_wherever_they_are_computed() {
 fn quantized_weights_are_deterministic_and_their_difference_is_known() {
     in_turn(600, || {
         let scratch = Scratch::new("vulkan-quantized");
-        check(&generated(&scratch, "q8_0", 1), false, 12, false, 0.5);
-        check(&generated(&scratch, "q4_0", 1), true, 6, false, 0.5);
+        check(&generated(&scratch, "q8_0", 1), false, 6, false, 0.5);
+        check(&generated(&scratch, "q4_0", 1), true, 4, false, 0.5);
     });
 }
 
@@ -203,16 +260,16 @@ fn a_trained_model_says_the_same_on_both() {
     in_turn(900, || {
         let scratch = Scratch::new("vulkan-trained");
         let both = Both::load(&trained(&scratch), true);
-        let serial = both.answer(PLACED[0], 4);
+        let serial = both.answer(PLACED[0], 2);
         for placed in &PLACED[2..] {
-            let answer = both.answer(*placed, 4);
+            let answer = both.answer(*placed, 2);
             assert!(apart(&format!("trained, {placed:?}"), &serial, &answer) < 0.1);
             assert_eq!(answer.0, serial.0, "{placed:?}");
         }
     });
 }
 
-/// Fewer still, for a model that takes a second for a token: 3 queries about a frame.
+/// Fewer still, for a model that takes a second for a token: 2 queries about a frame.
 const FEWEST: (&str, usize) = (
     r#"
 [[streams]]
@@ -221,11 +278,11 @@ frames = { clock = { periodic = { rate_hz = 2 } }, count = 1 }
 [streams.queries]
 arrivals = { poisson = { rate_hz = 3 } }
 start_s = 2
-count = 3
+count = 2
 prompt_tokens = 3
 output_tokens = 2
 "#,
-    3,
+    2,
 );
 
 /// Those with a language model: the CPU's and the GPU's.
@@ -297,10 +354,8 @@ fn a_rig_of_both_answers_as_either_alone_with_exact_weights() {
     in_turn(900, || {
         let scratch = Scratch::new("vulkan-rig-exact");
         let model = trained(&scratch);
-        for fused in [None, Some(false)] {
-            let (live, outcome) = rig_of_both(&scratch, model.clone(), FEWEST, "import", fused);
-            assert_eq!(differ_from_alone(&live, &outcome), [], "fused: {fused:?}");
-        }
+        let (live, outcome) = rig_of_both(&scratch, model, FEWEST, "import", None);
+        assert_eq!(differ_from_alone(&live, &outcome), []);
     });
 }
 
@@ -309,10 +364,15 @@ fn a_rig_of_both_answers_as_the_serial_reference_of_the_same_placement() {
     in_turn(900, || {
         let scratch = Scratch::new("vulkan-rig");
         let model = generated(&scratch, "q8_0", 1);
-        for transfer in ["import", "reconstruct"] {
+        for (transfer, fused) in [
+            ("import", None),
+            ("import", Some(false)),
+            ("reconstruct", None),
+        ] {
             let streams = (STREAMS_FEW, 7);
-            let (live, outcome) = rig_of_both(&scratch, model.clone(), streams, transfer, None);
-            assert_eq!(live.reference().check(&outcome).unwrap(), [], "{transfer}");
+            let (live, outcome) = rig_of_both(&scratch, model.clone(), streams, transfer, fused);
+            let differ = live.reference().check(&outcome).unwrap();
+            assert_eq!(differ, [], "{transfer}, fused {fused:?}");
             // What either alone says may differ: weights are quantized, and being random have near ties.
             _ = differ_from_alone(&live, &outcome);
         }
