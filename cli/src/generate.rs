@@ -10,10 +10,10 @@ use crate::failure::say;
 
 /// Write a model of random weights in the shape of a published one, for timing and for tests.
 ///
-/// Language models (GGUF): `qwen2.5-0.5b`, and `mini` and `tiny` for tests, stored as `q8_0`, `q4_0`,
-/// `q4_1`, `f16` or `f32`. Vision towers (ONNX): `clip-vit-b32`, and `vit-tiny` for tests, stored as `f32` or
-/// `qdq` (8-bit weights, 16-bit activations, for integer accelerators). They take as long as the published
-/// ones, and mean nothing. The same seed gives the same file.
+/// Language models (GGUF): `qwen2.5-0.5b`, `smollm2-135m`, and `mini` and `tiny` for tests, stored as `q8_0`,
+/// `q4_0`, `q4_1`, `f16` or `f32`. Vision towers (ONNX): `clip-vit-b32`, `vit-s16`, and `vit-tiny` for tests,
+/// stored as `f32` or `qdq` (8-bit weights, 16-bit activations, for integer accelerators). They take as long as
+/// the published ones, and mean nothing. The same seed gives the same file.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Example:\n  crossinfer generate qwen2.5-0.5b --store q4_0 --out qwen.gguf"

@@ -103,5 +103,20 @@ fn shapes_are_those_of_the_published_models() {
         (weights * 17 / 16..weights * 18 / 16).contains(&bytes),
         "{bytes}"
     );
-    assert_eq!(PRESETS.len(), 5);
+    assert_eq!(PRESETS.len(), 7);
+}
+
+#[test]
+fn the_shape_of_smollm2_is_as_large_as_the_published_one() {
+    let scratch = Scratch::new("generate-smollm2");
+    let path = make(&scratch, "smollm2-135m", Some("q4_1"), 1);
+    let model = Model::load(&path, &ModelOptions::default()).unwrap();
+    assert_eq!((model.vocabulary(), model.embedding()), (49_152, 576));
+    // The published one has 134,515,008 weights; 5 bits each here, norms and biases aside.
+    let bytes = model.weight_bytes();
+    let published = 134_515_008 * 5 / 8;
+    assert!(
+        (published..published * 101 / 100).contains(&bytes),
+        "{bytes}"
+    );
 }

@@ -119,6 +119,7 @@ fn rows(checks: &Checks) -> Vec<Check> {
             group.engines - 1
         ),
         measured: group.measured,
+        noise: group.noise,
         predicted: group.predicted,
     });
     let prefixes = checks.prefixes.iter().map(|prefix| Check {
@@ -127,6 +128,7 @@ fn rows(checks: &Checks) -> Vec<Check> {
             prefix.from, prefix.to, prefix.tokens
         ),
         measured: prefix.measured,
+        noise: prefix.noise,
         predicted: prefix.predicted,
     });
     groups.chain(prefixes).collect()

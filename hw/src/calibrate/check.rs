@@ -20,6 +20,8 @@ pub struct Group {
     pub engines: usize,
     /// Time beside the others ÷ time alone.
     pub measured: f64,
+    /// What its samples leave open of it (half of 95 %), as a share; `None` of too few.
+    pub noise: Option<f64>,
     /// The same as predicted.
     pub predicted: f64,
 }
@@ -35,6 +37,8 @@ pub struct Prefix {
     pub tokens: u32,
     /// Time to prefill it again ÷ time to import it.
     pub measured: f64,
+    /// What its samples leave open of it (half of 95 %), as a share; `None` of too few.
+    pub noise: Option<f64>,
     /// The same as predicted.
     pub predicted: f64,
 }
@@ -88,6 +92,11 @@ fn lane_of(world: &World, engine: &str) -> Option<LaneId> {
 /// Holds a calibrated world against the checks that were measured under `plan`.
 pub fn checks(world: &World, plan: &Plan, measured: &Measured) -> Checks {
     let median = |point: &Point| measured.series.get(point)?.median();
+    // Of a ratio of two means.
+    let noise = |points: [&Point; 2]| {
+        let half = |point: &Point| measured.series.get(point)?.half_width();
+        Some(half(points[0])?.hypot(half(points[1])?))
+    };
     let task = |kind, size, context, source| {
         let stage = stage(world, kind)?;
         Some(Task {
@@ -129,6 +138,7 @@ pub fn checks(world: &World, plan: &Plan, measured: &Measured) -> Checks {
                     does,
                     engines: members.len(),
                     measured: beside / alone,
+                    noise: noise([&point(true), &point(false)]),
                     predicted: predicted.slowdown,
                     victim,
                 });
@@ -168,6 +178,7 @@ pub fn checks(world: &World, plan: &Plan, measured: &Measured) -> Checks {
                 to: to.clone(),
                 tokens: *tokens,
                 measured: prefill / import,
+                noise: noise([&again, point]),
                 predicted: prefills / imports,
             });
         }

@@ -32,6 +32,18 @@ pub(super) const QWEN_0_5B: Shape = Shape {
     rope_base: 1_000_000,
 };
 
+/// HuggingFaceTB/SmolLM2-135M, config.json; Qwen2's architecture adds biases to three projections.
+pub(super) const SMOLLM2_135M: Shape = Shape {
+    layers: 30,
+    width: 576,
+    feed_forward: 1536,
+    heads: 9,
+    kv_heads: 3,
+    vocabulary: 49_152,
+    context: 8192,
+    rope_base: 100_000,
+};
+
 pub(super) const MINI: Shape = Shape {
     layers: 4,
     width: 256,

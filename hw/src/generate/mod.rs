@@ -31,11 +31,16 @@ enum Shape {
 }
 
 /// All that can be made.
-pub const PRESETS: [Preset; 5] = [
+pub const PRESETS: [Preset; 7] = [
     Preset {
         name: "qwen2.5-0.5b",
         about: "language model (GGUF), Qwen2.5-0.5B's shape: 24 layers, 494 M weights",
         shape: Shape::Language(language::QWEN_0_5B),
+    },
+    Preset {
+        name: "smollm2-135m",
+        about: "language model (GGUF), SmolLM2-135M's shape: 30 layers, 135 M weights",
+        shape: Shape::Language(language::SMOLLM2_135M),
     },
     Preset {
         name: "mini",
@@ -51,6 +56,11 @@ pub const PRESETS: [Preset; 5] = [
         name: "clip-vit-b32",
         about: "vision tower (ONNX), CLIP ViT-B/32's shape: 224 px, 50 tokens, 87 M weights",
         shape: Shape::Vision(vision::CLIP_B32),
+    },
+    Preset {
+        name: "vit-s16",
+        about: "vision tower (ONNX), ViT-S/16's shape: 224 px, 197 tokens, 22 M weights",
+        shape: Shape::Vision(vision::VIT_S16),
     },
     Preset {
         name: "vit-tiny",

@@ -27,6 +27,16 @@ pub(super) const CLIP_B32: Shape = Shape {
     hidden: 3072,
 };
 
+/// timm's vit_small_patch16_224, in CLIP's form.
+pub(super) const VIT_S16: Shape = Shape {
+    side: 224,
+    patch: 16,
+    width: 384,
+    layers: 12,
+    heads: 6,
+    hidden: 1536,
+};
+
 pub(super) const TINY: Shape = Shape {
     side: 64,
     patch: 16,

@@ -157,6 +157,9 @@ pub struct Check {
     pub what: String,
     /// As measured.
     pub measured: f64,
+    /// What samples leave open of it (half of 95 %), as a share; `None`: too few, or kept before this was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<f64>,
     /// As predicted.
     pub predicted: f64,
 }

@@ -66,13 +66,15 @@ pub fn checks(rows: &[Check]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut table = heads([""], ["measured", "predicted", "error"]);
+    let mut table = heads([""], ["measured", "predicted", "error", "noise"]);
     for row in rows {
         table.row([
             row.what.clone(),
             format!("{:.3}", row.measured),
             format!("{:.3}", row.predicted),
             format!("{:+.1} %", 100.0 * (row.predicted / row.measured - 1.0)),
+            row.noise
+                .map_or_else(String::new, |noise| format!("± {:.1} %", 100.0 * noise)),
         ]);
     }
     format!("\nSamples that no fit used:\n{table}")

@@ -35,19 +35,29 @@ pub fn live(documents: &[Document]) -> Section {
             }
         ));
         parts.push(errors(&comparison.rows));
-        let mut checks =
-            Table::new(&["not used by any fit", ">measured", ">predicted", ">error %"]);
+        let mut checks = Table::new(&[
+            "not used by any fit",
+            ">measured",
+            ">predicted",
+            ">error %",
+            ">noise %",
+        ]);
         for check in &document.checks {
             checks.row([
                 check.what.clone(),
                 format!("{:.3}", check.measured),
                 format!("{:.3}", check.predicted),
                 signed(check.predicted / check.measured - 1.0),
+                noise(check.noise),
             ]);
         }
         parts.push(checks.markdown());
     }
     Section::new("Live runs", &parts)
+}
+
+fn noise(share: Option<f64>) -> String {
+    share.map_or_else(String::new, |share| format!("± {:.1}", 100.0 * share))
 }
 
 fn errors(rows: &[Row]) -> String {
@@ -76,8 +86,7 @@ fn errors(rows: &[Row]) -> String {
             row.interval
                 .map_or_else(String::new, |(low, high)| format!("{low:.4}–{high:.4}")),
             signed(row.error),
-            row.noise
-                .map_or_else(String::new, |noise| format!("± {:.1}", 100.0 * noise)),
+            noise(row.noise),
         ];
         if let Some(causes) = row.causes {
             let parts = [
@@ -141,6 +150,7 @@ mod tests {
             checks: vec![Check {
                 what: "import".into(),
                 measured: 500.0,
+                noise: Some(0.071),
                 predicted: 450.0,
             }],
             runs: Vec::new(),
@@ -161,6 +171,7 @@ mod tests {
             "+4.0",
             "± 2.1",
             "-10.0",
+            "± 7.1",
         ] {
             assert!(
                 section.body.contains(part),
