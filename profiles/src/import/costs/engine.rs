@@ -129,15 +129,14 @@ impl<'a> Engine<'a> {
         if tabled {
             text += &table(&points, &key);
         } else {
-            let interval = Self::drift(&rows).or_else(|| covering(&points, &form));
+            let factors = wider(drift(&rows), covering(&points, &form));
             for (name, value) in ["fixed_s", "per_token_s", "per_token_context_s"]
                 .iter()
                 .zip(form)
             {
                 let written = assumed.is_some() && name == &"per_token_context_s";
                 if value > 0.0 && !written {
-                    let interval = interval.map(|(low, high)| (low * value, high * value));
-                    _ = writeln!(text, "{name} = {}", quantity(value, &key, interval));
+                    _ = writeln!(text, "{name} = {}", scaled(value, &key, factors));
                 }
             }
             if stated {
@@ -207,22 +206,6 @@ impl<'a> Engine<'a> {
         };
         let source = sources(rows);
         self.origins += &origin(key, kind, &source, how);
-    }
-
-    /// How far a drift over repeats goes below and above the mean, as factors.
-    fn drift(rows: &[&Row]) -> Option<(f64, f64)> {
-        let mut widest: Option<(f64, f64)> = None;
-        for row in rows {
-            let Spread::Samples(samples) = &row.spread else {
-                continue;
-            };
-            if let Some(trend) = trend(samples) {
-                let (a, b) = (trend.first / row.secs, trend.last / row.secs);
-                let (low, high) = widest.unwrap_or((1.0, 1.0));
-                widest = Some((low.min(a.min(b)), high.max(a.max(b))));
-            }
-        }
-        widest
     }
 
     /// Bytes of the weights that the stage reads. A mixture of experts reads some of them, which no table says.
@@ -341,10 +324,7 @@ impl<'a> Engine<'a> {
                 list(sizes.values().map(|secs| number(*secs)).collect()),
             )
         } else {
-            format!(
-                "fixed_s = {}\n",
-                quantity(first.secs, &key, Self::drift(&refs))
-            )
+            format!("fixed_s = {}\n", scaled(first.secs, &key, drift(&refs)))
         };
         let text = text + &self.spread(&refs, &format!("{key}_spread"));
         _ = write!(self.body, "\n[engines.{}.stages.encode]\n{text}", self.name);
@@ -371,8 +351,7 @@ impl<'a> Engine<'a> {
             let head = table(&stage);
             let key = format!("{}-run-{stage}", self.name);
             let rows = [&row];
-            let interval = Self::drift(&rows);
-            let text = format!("fixed_s = {}\n", quantity(row.secs, &key, interval))
+            let text = format!("fixed_s = {}\n", scaled(row.secs, &key, drift(&rows)))
                 + &self.spread(&rows, &format!("{key}-spread"));
             self.body += &head;
             self.body += &text;
@@ -520,6 +499,35 @@ fn attend(points: &[Point], form: &[f64; TERMS], slope: f64) -> Option<[f64; TER
     let longest = points.iter().map(|point| point.tokens).fold(0.0, f64::max);
     let rest = form[1] - slope * (longest - 1.0) / 2.0;
     (rest > form[1] / 2.0).then_some([form[0], rest, slope])
+}
+
+/// How far repeats that drift go below and above their mean, as factors: all of them, not only what the drift's two
+/// ends come to.
+fn drift(rows: &[&Row]) -> Option<(f64, f64)> {
+    rows.iter().fold(None, |widest, row| match &row.spread {
+        Spread::Samples(samples) if trend(samples).is_some() => {
+            let factors = samples.iter().map(|secs| secs / row.secs);
+            let all = factors.fold((1.0_f64, 1.0_f64), |(low, high), factor| {
+                (low.min(factor), high.max(factor))
+            });
+            wider(widest, Some(all))
+        }
+        _ => widest,
+    })
+}
+
+/// The factors that hold both.
+fn wider(a: Option<(f64, f64)>, b: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
+}
+
+/// A cost with an interval that is stated in factors on it.
+fn scaled(value: f64, key: &str, factors: Option<(f64, f64)>) -> String {
+    let interval = factors.map(|(low, high)| (low * value, high * value));
+    quantity(value, key, interval)
 }
 
 /// Factors on a form within which every measured time lies, where it does not meet them all.
