@@ -452,6 +452,7 @@ fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
             "bandwidth_gbps = {}",
             quantity(rate.gbps, "bandwidth", None)
         );
+        said("bandwidth_gbps", rate, notes);
         let source = format!("{} {}", rate.place, rate.what);
         let note = "Traffic of the fastest of these programs, reads and writes together: a lower bound of what all engines reach together";
         origins += &origin("bandwidth", kind, &source, note);
@@ -472,7 +473,7 @@ fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
     } else {
         lacks(&mut text, &mut missing, "cores", "`nproc` on the board");
     }
-    engine(board, kind, &mut text, &mut origins);
+    engine(board, kind, &mut text, &mut origins, notes);
     let note = format!(
         "{}: {} and the other engines: this file tells of one engine's memory bandwidth only",
         board.name,
@@ -495,8 +496,19 @@ fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
     }
 }
 
+/// Says what a number was had from.
+fn said(name: &str, rate: &Rate, notes: &mut Notes) {
+    let text = format!("`{name}` {}: {}", number(rate.gbps), rate.what);
+    notes.add(
+        NoteKind::Read,
+        &rate.place.file,
+        Some(rate.place.line),
+        text,
+    );
+}
+
 /// The only engine that such a file tells of.
-fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String) {
+fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String, notes: &mut Notes) {
     let best = |flow: Flow| {
         board
             .rates
@@ -511,6 +523,7 @@ fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String) {
     let engine = board.engine;
     _ = writeln!(text, "\n[engines.{engine}]\nkind = \"{engine}\"");
     if let Some(rate) = port {
+        said("port_gbps", rate, notes);
         _ = writeln!(text, "port_gbps = {}", quantity(rate.gbps, "port", None));
         let source = format!("{} {}", rate.place, rate.what);
         let note = match rate.flow {

@@ -8,6 +8,7 @@ mod drift;
 mod exact;
 mod fuzz;
 mod kinds;
+mod lines;
 mod rates;
 mod said;
 mod samples;

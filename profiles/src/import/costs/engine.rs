@@ -65,8 +65,8 @@ impl<'a> Engine<'a> {
         let prefill = self.sized("prefill", &prefill, None, notes);
         let slope = prefill.map(|form| form[2]);
         let decode = self.sized("decode", &decode, slope, notes);
-        self.encode();
-        self.runs();
+        self.encode(notes);
+        self.runs(notes);
         if !self.cold {
             self.check_both(prefill, decode, notes);
             self.missing(prefill.is_some(), decode.is_some(), notes);
@@ -115,6 +115,10 @@ impl<'a> Engine<'a> {
             );
             let place = &rows.first()?.place;
             notes.add(NoteKind::Warning, &place.file, Some(place.line), text);
+        }
+        self.said(stages, &rows, notes);
+        if stated && !self.cold {
+            self.deep(kind, &points, &rows, notes);
         }
         let key = format!("{}_{kind}", self.name);
         let mut text = String::new();
@@ -183,6 +187,50 @@ impl<'a> Engine<'a> {
         }
         // A table is followed by its form only roughly: what is checked with it must not rest on that.
         (!tabled || worst <= 0.1).then_some(form)
+    }
+
+    /// Says which rows became which stages.
+    fn said(&self, stages: &[&str], rows: &[&Row], notes: &mut Notes) {
+        let Some(first) = rows.first().filter(|_| !self.cold) else {
+            return;
+        };
+        let text = format!(
+            "engine `{}`: {} of {}",
+            self.name,
+            stages.join(" and "),
+            sources(rows)
+        );
+        notes.add(
+            NoteKind::Read,
+            &first.place.file,
+            Some(first.place.line),
+            text,
+        );
+    }
+
+    /// Warns where no row is without a context beyond what it goes through itself: what it costs there is not measured.
+    fn deep(&self, kind: &str, points: &[Point], rows: &[&Row], notes: &mut Notes) {
+        let least = points.iter().map(|p| p.depth).fold(f64::MAX, f64::min);
+        let tokens = points.iter().map(|p| p.tokens).fold(0.0, f64::max);
+        let Some(first) = rows.first().filter(|_| least > tokens) else {
+            return;
+        };
+        let several = points.iter().any(|point| point.depth > least);
+        let text = format!(
+            "engine `{}`, {kind}: no row has a context below {least} tokens; there {}: `llama-bench -d 0,{least}` measures it",
+            self.name,
+            if several {
+                "the line through the deeper rows goes on, as nobody measured"
+            } else {
+                "the cost is taken to be the same, which is more than it is"
+            }
+        );
+        notes.add(
+            NoteKind::Warning,
+            &first.place.file,
+            Some(first.place.line),
+            text,
+        );
     }
 
     /// Writes a decode's slope that was taken from the prefill's.
@@ -290,7 +338,7 @@ impl<'a> Engine<'a> {
         format!("cv = {}\n", quantity(cv.min(100.0), key, None))
     }
 
-    fn encode(&mut self) {
+    fn encode(&mut self, notes: &mut Notes) {
         let rows: Vec<Row> = self
             .rows
             .iter()
@@ -311,6 +359,7 @@ impl<'a> Engine<'a> {
         let Some(first) = rows.first() else {
             return;
         };
+        self.said(&["encode"], &refs, notes);
         let text = if sizes.len() > 1 {
             let list = |texts: Vec<String>| texts.join(", ");
             format!(
@@ -331,7 +380,7 @@ impl<'a> Engine<'a> {
         self.origin(&key, false, &refs, "Time of a frame in the vision tower");
     }
 
-    fn runs(&mut self) {
+    fn runs(&mut self, notes: &mut Notes) {
         let is_run = |row: &&Row| matches!(row.test, Test::Run(_));
         let one = self.rows.iter().filter(is_run).count() == 1;
         for row in self.rows.clone() {
@@ -351,6 +400,7 @@ impl<'a> Engine<'a> {
             let head = table(&stage);
             let key = format!("{}-run-{stage}", self.name);
             let rows = [&row];
+            self.said(&[&stage], &rows, notes);
             let text = format!("fixed_s = {}\n", scaled(row.secs, &key, drift(&rows)))
                 + &self.spread(&rows, &format!("{key}-spread"));
             self.body += &head;
