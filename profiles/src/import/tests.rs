@@ -7,11 +7,13 @@ mod configs;
 mod drift;
 mod exact;
 mod fuzz;
+mod hybrids;
 mod kinds;
 mod lines;
 mod rates;
 mod said;
 mod samples;
+mod towers;
 
 use std::io::{self, Cursor, Write};
 
