@@ -106,7 +106,7 @@ impl Kinds<'_, '_> {
         match listed {
             Some(kinds) => Ok((kinds?, None)),
             None if self.family() == "falcon_h1" => Ok((vec![Kind::Both; self.layers], None)),
-            None => self.windowed(),
+            None => Ok(self.windowed()),
         }
     }
 
@@ -326,14 +326,14 @@ impl Kinds<'_, '_> {
     }
 
     /// A window and nothing that says of which layers.
-    fn windowed(&self) -> Result<(Vec<Kind>, Option<String>), Fault> {
+    fn windowed(&self) -> (Vec<Kind>, Option<String>) {
         // Qwen's switch: where it is off, the window beside it means nothing.
         let switch = self
             .table
             .get("use_sliding_window")
             .and_then(Value::as_bool);
         match (self.short_window(), switch) {
-            (None, _) | (_, Some(false)) => Ok((vec![Kind::Full; self.layers], None)),
+            (None, _) | (_, Some(false)) => (vec![Kind::Full; self.layers], None),
             (Some(_), Some(true)) => {
                 let from = self
                     .table
@@ -347,14 +347,14 @@ impl Kinds<'_, '_> {
                         Kind::Full
                     }
                 });
-                Ok((kinds.collect(), None))
+                (kinds.collect(), None)
             }
             (Some(_), None) => {
                 if ["mistral", "mixtral", "phi3", "starcoder2"].contains(&self.family()) {
-                    return Ok((vec![Kind::Window; self.layers], None));
+                    return (vec![Kind::Window; self.layers], None);
                 }
                 let doubt = "`sliding_window` is there and of which layers is not said: all are counted as growing";
-                Ok((vec![Kind::Full; self.layers], Some(doubt.to_owned())))
+                (vec![Kind::Full; self.layers], Some(doubt.to_owned()))
             }
         }
     }

@@ -88,6 +88,13 @@ fn side(value: &Value) -> Option<f64> {
     (1.0..=65536.0).contains(&number).then_some(number)
 }
 
+/// Tokens of a picture of `cells` patches a side after a reduction of its sides.
+fn shuffled(table: &Value, key: &str, cells: f64) -> Option<(f64, f64)> {
+    let ratio = table.get(key)?.as_f64()?;
+    let fine = ratio > 0.0 && ratio <= 1.0;
+    fine.then(|| ((cells * ratio).floor().powi(2), ratio))
+}
+
 impl Tower<'_> {
     fn sees(&self) -> bool {
         let nested = self.table.is_some_and(|table| !table.is_null());
@@ -129,8 +136,11 @@ impl Tower<'_> {
     }
 
     fn tokens(&self, options: &Options) -> Option<Known> {
+        if let Some(grid) = self.grid() {
+            return self.any_resolution(grid, options);
+        }
         if let Some(known) = self.tiled(options) {
-            return known;
+            return Some(known);
         }
         // Said outright.
         for key in [
@@ -162,13 +172,13 @@ impl Tower<'_> {
             let how = format!("({size} / {patch}) squared, {scale} x {scale} patches a token");
             return Some(Known::new((cells / scale).floor().powi(2), how));
         }
-        if let Some((tokens, ratio)) = self.shuffled(self.root, "downsample_ratio", cells) {
+        if let Some((tokens, ratio)) = shuffled(self.root, "downsample_ratio", cells) {
             let how = format!("({size} / {patch}) squared, reduced by {ratio} a side");
             return Some(Known::new(tokens, how));
         }
         if let Some((tokens, ratio)) = self
             .table
-            .and_then(|table| self.shuffled(table, "pixel_shuffle_ratio", cells))
+            .and_then(|table| shuffled(table, "pixel_shuffle_ratio", cells))
         {
             let how = format!(
                 "({size} / {patch}) squared, reduced by {ratio} a side, of a picture of one tile; the processor's `max_patches` allows more tiles, each as many again"
@@ -194,27 +204,25 @@ impl Tower<'_> {
         ))
     }
 
-    /// Tokens of a picture of `cells` patches a side after a reduction of its sides.
-    fn shuffled(&self, table: &Value, key: &str, cells: f64) -> Option<(f64, f64)> {
-        let ratio = table.get(key)?.as_f64()?;
-        let fine = ratio > 0.0 && ratio <= 1.0;
-        fine.then(|| ((cells * ratio).floor().powi(2), ratio))
+    /// The sizes that LLaVA-NeXT cuts pictures to.
+    fn grid(&self) -> Option<&Vec<Value>> {
+        let grid = self.root.get("image_grid_pinpoints")?.as_array();
+        grid.filter(|_| self.family() == "llava_next")
     }
 
-    /// Tokens of towers that cut a picture into tiles; the inner `None` where they depend on a frame's size that is
-    /// not given.
-    fn tiled(&self, options: &Options) -> Option<Option<Known>> {
+    /// Tokens of towers that resample a picture or cut it into tiles of one size.
+    fn tiled(&self, options: &Options) -> Option<Known> {
         if let Some(queries) = count(self.root, "query_num") {
             let slices = self.root.get("slice_config");
             let slices = slices.and_then(|table| count(table, "max_slice_nums"));
             let slices = slices.filter(|_| self.flag("slice_mode"));
             let most = slices.map_or(queries, |slices| queries * (slices + 1.0));
             let how = "`query_num`: the resampler's, of a frame that is not sliced; the upper end is `max_slice_nums` slices and the whole";
-            return Some(Some(Known {
+            return Some(Known {
                 value: queries,
                 interval: (most > queries).then_some((queries, most)),
                 how: how.to_owned(),
-            }));
+            });
         }
         let processor = self.root.get("img_processor");
         if let Some(each) = processor.and_then(|table| count(table, "num_img_tokens")) {
@@ -225,21 +233,14 @@ impl Tower<'_> {
             let how = format!(
                 "`img_processor.num_img_tokens` {each}: one crop and the whole with separators; the upper end is 16 crops (`num_crops` of preprocessor_config.json)"
             );
-            return Some(Some(Known {
+            return Some(Known {
                 value: of(1.0, 1.0),
                 interval: Some((of(1.0, 1.0), of(1.0, 16.0))),
                 how,
-            }));
-        }
-        let grid = self
-            .root
-            .get("image_grid_pinpoints")
-            .and_then(Value::as_array);
-        if let Some(grid) = grid.filter(|_| self.family() == "llava_next") {
-            return Some(self.any_resolution(grid, options));
+            });
         }
         if self.flag("dynamic_image_size") {
-            return Some(self.dynamic(options));
+            return self.dynamic(options);
         }
         None
     }
@@ -287,9 +288,8 @@ impl Tower<'_> {
     fn dynamic(&self, options: &Options) -> Option<Known> {
         let (size, patch) = (self.size()?, self.first(&["patch_size"])?);
         let cells = (size / patch).floor();
-        let (each, _) = self
-            .shuffled(self.root, "downsample_ratio", cells)
-            .unwrap_or((cells * cells, 1.0));
+        let (each, _) =
+            shuffled(self.root, "downsample_ratio", cells).unwrap_or((cells * cells, 1.0));
         let most = count(self.root, "max_dynamic_patch").unwrap_or(12.0);
         let thumbnail = f64::from(u8::from(self.flag("use_thumbnail") && most > 1.0));
         let tile = format!("{each} a tile of {size} x {size} (`dynamic_image_size`)");
