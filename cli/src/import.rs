@@ -220,6 +220,38 @@ impl Target {
         )
     }
 
+    /// Writes all files or, if one of them is there with other content, none; those that are there as they are stay.
+    pub(crate) fn write_all(&mut self, files: &[(String, Vec<u8>)]) -> Result<(), Failure> {
+        let mut changed = Vec::new();
+        for (name, bytes) in files {
+            let path = self.path(name);
+            let there = path.as_ref().and_then(|path| fs::read(path).ok());
+            match (path, there) {
+                (Some(path), Some(there)) if there == *bytes => {
+                    say(&format!("unchanged: {}", path.display()));
+                }
+                (Some(path), Some(_)) if !self.force => {
+                    return Err(Failure::usage(
+                        format!(
+                            "`{}` exists with other content; nothing is written",
+                            path.display()
+                        ),
+                        "add --force to replace it, or give another --out",
+                    ));
+                }
+                _ => changed.push((name, bytes)),
+            }
+        }
+        for (name, bytes) in changed {
+            let written = self.create(name).and_then(|mut file| {
+                file.write_all(bytes)?;
+                file.flush()
+            });
+            written.map_err(|error| Failure::write(self.shown(), &error))?;
+        }
+        Ok(())
+    }
+
     fn path(&self, name: &str) -> Option<PathBuf> {
         let out = self.out.as_ref()?;
         Some(if self.folder {
@@ -268,6 +300,29 @@ impl Sink for Target {
         };
         self.written.retain(|written| *written != path);
         fs::remove_file(path)
+    }
+}
+
+/// Results held back until all of them are there.
+#[derive(Default)]
+pub(crate) struct Held(pub(crate) Vec<(String, Vec<u8>)>);
+
+impl Sink for Held {
+    fn many(&self) -> bool {
+        true
+    }
+
+    fn create(&mut self, name: &str) -> io::Result<Box<dyn Write + '_>> {
+        self.0.push((name.to_owned(), Vec::new()));
+        match self.0.last_mut() {
+            Some((_, bytes)) => Ok(Box::new(bytes)),
+            None => Err(io::Error::other("it was just added")),
+        }
+    }
+
+    fn discard(&mut self, name: &str) -> io::Result<()> {
+        self.0.retain(|(known, _)| known != name);
+        Ok(())
     }
 }
 

@@ -1,16 +1,16 @@
 //! `crossinfer roofline`: profiles of a chip and a model that nobody has measured together.
 
 use std::fs;
-use std::io::{BufReader, Write};
+use std::io::BufReader;
 use std::path::PathBuf;
 
 use clap::Args;
-use profiles::import::{Kind, Options, Sink, Source, gguf, hf_config, import};
+use profiles::import::{Kind, Options, Source, gguf, hf_config, import};
 use profiles::roofline::shape::DATA_TYPES;
 use profiles::roofline::{Chip, Efficiencies, Shape, chip, profile};
 
 use crate::failure::{Failure, print, say};
-use crate::import::{Target, report, size};
+use crate::import::{Held, Target, report, size};
 use crate::options::read;
 
 /// Derive a profile from a chip's datasheet and a model's file.
@@ -112,17 +112,13 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let Some(out) = &arguments.out else {
         return print(&costs.toml);
     };
-    let mut target = Target::new(Some(out), arguments.force);
-    let files = [
-        (format!("{}/soc.toml", chip.key), profile::soc(chip)),
-        (format!("{}/{key}.toml", chip.key), costs.toml),
-    ];
-    for (name, text) in files {
-        let written = target
-            .create(&name)
-            .and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(|error| Failure::write(target.shown(), &error))?;
-    }
+    let mut held = Held(vec![
+        (
+            format!("{}/soc.toml", chip.key),
+            profile::soc(chip).into_bytes(),
+        ),
+        (format!("{}/{key}.toml", chip.key), costs.toml.into_bytes()),
+    ]);
     // The model's own profile, as `import` writes it, at the precision of this data type.
     let bits = shape.weights(&datatype).map(|bytes| {
         let tables = if shape.tied { 1.0 } else { 2.0 };
@@ -138,8 +134,13 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         arguments.model.to_string_lossy().into_owned(),
         BufReader::new(file),
     );
-    let notes = import(kind, vec![source], &options, &mut target)
-        .map_err(|error| Failure::write(target.shown(), &error))?;
+    let notes = import(kind, vec![source], &options, &mut held).map_err(Failure::internal)?;
+    let mut target = Target::new(Some(out), arguments.force);
+    if notes.wrote == 0 {
+        report(&notes, &target);
+        return Err(Failure::Reported);
+    }
+    target.write_all(&held.0)?;
     report(&notes, &target);
     Ok(())
 }

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::Args;
 use profiles::roofline::{chip, holdout, report};
 
-use crate::failure::{Failure, print, say};
+use crate::failure::{Failure, print};
 use crate::options::read;
 
 /// Predict every measured chip as if it had never been measured.
 ///
 /// Reads benchmark results below a folder (`llama-bench/`, `apple/`, `rkllm/`), leaves one chip out at a
-/// time, and predicts its prefill and decode rates from its datasheet figures and the model's shape, with
+/// time, and predicts its prefill, decode and encode times from its datasheet figures and the model's shape, with
 /// efficiencies fitted on the other chips. Then long contexts from short ones, and rows of a prompt with
 /// its answer from separate rows. Exit status 1 if a bound is missed (docs/plan.md).
 #[derive(Debug, Args)]
@@ -36,11 +36,10 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let folder = &arguments.samples;
     if !folder.is_dir() {
-        say(&format!(
-            "skipped: there is no folder `{}`; nothing was validated",
-            folder.display()
+        return Err(Failure::usage(
+            format!("there is no folder `{}`", folder.display()),
+            "give a folder with llama-bench/, apple/ or rkllm/ in it",
         ));
-        return Ok(());
     }
     let own = arguments.chips.as_ref().map(|path| {
         let text = read(path)?;

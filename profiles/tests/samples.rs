@@ -6,6 +6,8 @@ use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use profiles::import::{Kind, NoteKind, Options, Sink, Source, import};
+use profiles::roofline::efficiency::{Efficiencies, Phase};
+use profiles::roofline::{chip, holdout};
 use sim::load;
 
 #[derive(Default)]
@@ -190,4 +192,36 @@ fn long_contexts_are_predicted_from_short_rows_within_a_tenth() {
         let error = time(&lines[..4], "ingest", 65536.0, 0.0) / 972.347_175_941 - 1.0;
         assert!(error.abs() < 0.1, "{error}");
     }
+}
+
+/// The factors that come with the project are those of the samples; where they are not, these are.
+#[test]
+fn shipped_efficiencies_are_those_of_the_samples() {
+    let Some(samples) = shared() else {
+        return;
+    };
+    let held = holdout::over(&samples, chip::shipped()).expect("the folder is there");
+    let (fitted, shipped) = (&held.efficiencies, Efficiencies::shipped());
+    let numbers = |of: &Efficiencies| -> Vec<f64> {
+        let factors = of.family.values().flat_map(|phases| phases.values());
+        let factors = factors.flat_map(|one| one.bounds.iter().chain(one.compute.values()));
+        of.spread.values().chain(factors).copied().collect()
+    };
+    let (own, kept) = (numbers(fitted), numbers(shipped));
+    let close = own
+        .iter()
+        .zip(&kept)
+        .all(|(a, b)| (a - b).abs() <= 1e-6 * b.abs());
+    assert!(
+        fitted.from == shipped.from && own.len() == kept.len() && close,
+        "{}",
+        fitted.to_toml()
+    );
+    let encodes: Vec<_> = held
+        .predictions
+        .iter()
+        .filter(|one| one.phase == Phase::Encode)
+        .collect();
+    let score = holdout::score(encodes.iter().copied()).expect("encodes are judged");
+    assert!(score.median <= 0.2 && score.inside >= 0.9, "{score:?}");
 }

@@ -4,17 +4,18 @@
 //! What a program copies it reads and writes: `memcpy` at 8 GB/s is 16 GB/s of traffic. STREAM's own rates count
 //! both. A rate of one core bounds the chip's bandwidth from below.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+mod by_size;
+mod unit;
 
-use serde_json::Value;
+use std::fmt::Write as _;
 
 use super::markdown::{cells, is_rule};
 use super::note::{NoteKind, Notes};
 use super::row::Place;
-use super::text::{self, Lines, leading_number, lines, slug};
+use super::text::{self, leading_number, lines, slug};
 use super::toml_text::{comment, number, origin, quantity, string};
 use super::{Options, Output, Source};
+use unit::{Unit, named, stated};
 
 /// What moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +96,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
 
 fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
     if text.trim_start().starts_with(['{', '[']) {
-        return json(file, text, notes);
+        return by_size::json(file, text, notes);
     }
     let mut board = Board {
         file: file.to_owned(),
@@ -103,7 +104,8 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
         ..Board::default()
     };
     let mut boards = Vec::new();
-    let mut columns: Option<(Vec<String>, bool)> = None;
+    let mut columns: Option<(Columns, bool)> = None;
+    let mut header = Header::None;
     let mut topology = false;
     for (line, text) in lines(text) {
         if let Some((cells, closed)) = cells(text) {
@@ -113,10 +115,7 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
             match &columns {
                 Some((_, true)) if !closed => notes.skip(file, line, super::markdown::CUT),
                 Some((columns, _)) => boards.extend(listed(file, line, columns, &cells, notes)),
-                None => {
-                    let names = cells.iter().map(|cell| cell.to_lowercase()).collect();
-                    columns = Some((names, closed));
-                }
+                None => columns = Some((Columns::of(file, line, &cells, notes), closed)),
             }
             continue;
         }
@@ -154,8 +153,8 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
                 topology = false;
             }
         }
-        board.rates.extend(rates(file, line, trimmed));
-        board.rates.extend(stream(file, line, trimmed));
+        board.rates.extend(rates(file, line, trimmed, notes));
+        board.rates.extend(header.row(file, line, trimmed, notes));
     }
     if !board.rates.is_empty() {
         if board.name.is_empty() {
@@ -169,14 +168,14 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
 }
 
 /// `memcpy: 8409.7 MB/s, memchr: 20612.2 MB/s, memset: …`, by core; and `standard memcpy : 1957.0 MB/s`.
-fn rates(file: &str, line: u64, text: &str) -> Vec<Rate> {
+fn rates(file: &str, line: u64, text: &str, notes: &mut Notes) -> Vec<Rate> {
     const NAMES: [(&str, Flow, f64); 3] = [
         ("memcpy", Flow::Both, 2.0),
         ("memchr", Flow::Read, 1.0),
         ("memset", Flow::Write, 1.0),
     ];
     let mut found = Vec::new();
-    if !text.contains("MB/s") {
+    if !text.contains("/s") {
         return found;
     }
     let core = text
@@ -185,6 +184,7 @@ fn rates(file: &str, line: u64, text: &str) -> Vec<Rate> {
         .filter(|core| core.starts_with("cpu"))
         .unwrap_or("")
         .trim();
+    let mut known = false;
     for (name, flow, factor) in NAMES {
         let Some((_, rest)) = text.split_once(name) else {
             continue;
@@ -192,68 +192,182 @@ fn rates(file: &str, line: u64, text: &str) -> Vec<Rate> {
         let Some(rest) = rest.trim_start().strip_prefix(':') else {
             continue;
         };
-        if let Some((rate, unit)) = leading_number(rest)
-            && unit.starts_with("MB/s")
-            && rate > 0.0
-        {
-            found.push(Rate {
+        known = true;
+        let Some((rate, rest)) = leading_number(rest) else {
+            let text = format!("`{name}` has no number: `{}`", text::short(rest.trim()));
+            notes.skip(file, line, text);
+            continue;
+        };
+        let shown = rest.split([',', ' ', '(']).next().unwrap_or("");
+        match named(shown) {
+            Some(unit) if rate > 0.0 => found.push(Rate {
                 flow,
-                gbps: rate * factor * 1e-3,
-                what: format!("{name} {rate} MB/s {core}").trim_end().to_owned(),
+                gbps: rate * factor * unit.gbps,
+                what: format!("{name} {rate} {} {core}", unit.name)
+                    .trim_end()
+                    .to_owned(),
                 place: Place {
                     file: file.to_owned(),
                     line,
                 },
-            });
+            }),
+            Some(_) => notes.skip(file, line, format!("`{name}` is {rate}: no rate")),
+            None => notes.skip(file, line, format!("`{name}`: {}", unit::unknown(shown))),
         }
+    }
+    // tinymembench's own copies and fills, one a line.
+    if !known
+        && let Some((name, rest)) = text.rsplit_once(':')
+        && let Some((rate, rest)) = leading_number(rest)
+        && let Some(unit) = named(rest.split([' ', '(']).next().unwrap_or(""))
+    {
+        let text = format!(
+            "`{}` {rate} {} is none of memcpy, memchr, memset and STREAM's",
+            text::short(name.trim()),
+            unit.name
+        );
+        notes.skip(file, line, text);
     }
     found
 }
 
-/// `Triad:  12345.6  0.01 0.01 0.01` of STREAM, MB/s.
-fn stream(file: &str, line: u64, text: &str) -> Option<Rate> {
-    let (name, rest) = text.split_once(':')?;
-    if !["Copy", "Scale", "Add", "Triad"].contains(&name) {
-        return None;
+/// Where in STREAM's output a line is.
+enum Header {
+    /// Its header has not come.
+    None,
+    /// Rows follow, in this unit.
+    Rows(&'static Unit),
+    /// Rows follow, in what cannot be told.
+    Unknown,
+}
+
+impl Header {
+    /// `Function    Best Rate MB/s  Avg time …`, then `Triad:  12345.6  0.01 0.01 0.01`. `None` of other lines.
+    fn row(&mut self, file: &str, line: u64, text: &str, notes: &mut Notes) -> Option<Rate> {
+        if text.starts_with("Function") && text.contains("Rate") {
+            *self = match stated(text) {
+                Ok(Some(unit)) => Self::Rows(unit),
+                Ok(None) => {
+                    notes.skip(file, line, unit::unknown(""));
+                    Self::Unknown
+                }
+                Err(fault) => {
+                    notes.skip(file, line, fault);
+                    Self::Unknown
+                }
+            };
+            return None;
+        }
+        let (name, rest) = text.split_once(':')?;
+        if !["Copy", "Scale", "Add", "Triad"].contains(&name) {
+            return None;
+        }
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        // The rate and three times.
+        let [rate, _, _, _] = words.as_slice() else {
+            if matches!(self, Self::Rows(_)) {
+                let text = format!("STREAM's `{name}` has {} numbers, not 4", words.len());
+                notes.skip(file, line, text);
+            }
+            return None;
+        };
+        let unit = match self {
+            Self::Rows(unit) => unit,
+            Self::Unknown => return None,
+            Self::None => {
+                let text = format!(
+                    "STREAM's `{name}` without its header before it (`Best Rate MB/s`): its unit is unknown"
+                );
+                notes.skip(file, line, text);
+                return None;
+            }
+        };
+        match text::positive(rate) {
+            Ok(rate) => Some(Rate {
+                flow: Flow::Both,
+                gbps: rate * unit.gbps,
+                what: format!("STREAM {name} {rate} {}", unit.name),
+                place: Place {
+                    file: file.to_owned(),
+                    line,
+                },
+            }),
+            Err(fault) => {
+                notes.skip(file, line, format!("STREAM's `{name}`: {fault}"));
+                None
+            }
+        }
     }
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    // The rate and three times.
-    let [rate, _, _, _] = words.as_slice() else {
-        return None;
-    };
-    let rate: f64 = rate
-        .parse()
-        .ok()
-        .filter(|rate: &f64| rate.is_finite() && *rate > 0.0)?;
-    Some(Rate {
-        flow: Flow::Both,
-        gbps: rate * 1e-3,
-        what: format!("STREAM {name} {rate} MB/s"),
-        place: Place {
-            file: file.to_owned(),
-            line,
-        },
-    })
+}
+
+/// The columns of a list of boards.
+struct Columns {
+    names: Vec<String>,
+    /// The unit that the header states of a column.
+    units: Vec<Option<&'static Unit>>,
+}
+
+impl Columns {
+    fn of(file: &str, line: u64, cells: &[String], notes: &mut Notes) -> Self {
+        let names: Vec<String> = cells.iter().map(|cell| cell.to_lowercase()).collect();
+        // sbc-bench's own list states no unit: tinymembench's, MB/s.
+        let own = ["clockspeed", "7-zip"]
+            .iter()
+            .all(|wanted| names.iter().any(|name| name.starts_with(wanted)));
+        let mut units = Vec::new();
+        for (cell, name) in cells.iter().zip(&names) {
+            let rate = name.starts_with("memcpy") || name.starts_with("memset");
+            units.push(match stated(cell) {
+                _ if !rate => None,
+                Ok(unit) => unit.or_else(|| own.then(|| named("MB/s")).flatten()),
+                Err(fault) => {
+                    notes.skip(file, line, format!("`{}`: {fault}", text::short(cell)));
+                    None
+                }
+            });
+        }
+        Self { names, units }
+    }
+
+    fn at(&self, name: &str) -> Option<usize> {
+        self.names
+            .iter()
+            .position(|column| column.starts_with(name))
+    }
+
+    /// A cell in GB/s, with how it stood.
+    fn rate(&self, index: usize, cell: &str) -> Result<(f64, String), String> {
+        let number = match stated(cell)? {
+            Some(unit) => (cell.trim().trim_end_matches(unit.name), unit),
+            None => match self.units[index] {
+                Some(unit) => (cell, unit),
+                None => return Err(unit::unknown("")),
+            },
+        };
+        let (text, unit) = number;
+        let rate = text::positive(text)?;
+        Ok((rate * unit.gbps, format!("{rate} {}", unit.name)))
+    }
 }
 
 /// A row of sbc-bench's list of boards.
 fn listed(
     file: &str,
     line: u64,
-    columns: &[String],
+    columns: &Columns,
     cells: &[String],
     notes: &mut Notes,
 ) -> Option<Board> {
-    let at = |name: &str| columns.iter().position(|column| column.starts_with(name));
+    let at = |name: &str| columns.at(name);
     let (device, memcpy, memset) = (at("device")?, at("memcpy")?, at("memset")?);
-    if cells.len() != columns.len() {
+    if cells.len() != columns.names.len() {
         notes.skip(
             file,
             line,
             format!(
                 "the row has {} cells, the header {}",
                 cells.len(),
-                columns.len()
+                columns.names.len()
             ),
         );
         return None;
@@ -281,11 +395,11 @@ fn listed(
         (memcpy, Flow::Both, 2.0, "memcpy"),
         (memset, Flow::Write, 1.0, "memset"),
     ] {
-        match text::positive(&cells[index]) {
-            Ok(rate) => board.rates.push(Rate {
+        match columns.rate(index, &cells[index]) {
+            Ok((gbps, shown)) => board.rates.push(Rate {
                 flow,
-                gbps: rate * factor * 1e-3,
-                what: format!("{what} {rate} MB/s"),
+                gbps: gbps * factor,
+                what: format!("{what} {shown}"),
                 place: Place {
                     file: file.to_owned(),
                     line,
@@ -295,129 +409,6 @@ fn listed(
         }
     }
     (!board.rates.is_empty()).then_some(board)
-}
-
-/// `benchmarks.bandwidth`: rates by name and buffer size.
-fn json(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
-    let value: Value = match serde_json::from_str(text) {
-        Ok(value) => value,
-        Err(error) => {
-            notes.skip(file, error.line() as u64, format!("no JSON: {error}"));
-            return Vec::new();
-        }
-    };
-    let list = value
-        .get("benchmarks")
-        .and_then(|all| all.get("bandwidth"))
-        .and_then(Value::as_array);
-    let Some(list) = list else {
-        let keys: Vec<&str> = value
-            .as_object()
-            .into_iter()
-            .flat_map(|object| object.keys().map(String::as_str))
-            .take(5)
-            .collect();
-        notes.skip(
-            file,
-            1,
-            format!("no `benchmarks.bandwidth` (keys: {})", keys.join(", ")),
-        );
-        return Vec::new();
-    };
-    let framework = value.get("framework").and_then(Value::as_str).unwrap_or("");
-    let engine = if ["mps", "cuda", "metal", "mlx"]
-        .iter()
-        .any(|name| framework.contains(name))
-    {
-        "gpu"
-    } else {
-        "cpu"
-    };
-    let largest = largest(file, text, list, notes);
-    if largest.is_empty() {
-        return Vec::new();
-    }
-    let stem = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    let name = slug(stem.trim_end_matches(".json"));
-    notes.add(
-        NoteKind::Read,
-        file,
-        None,
-        format!(
-            "{} rates by {framework}, each at its largest buffer",
-            largest.len()
-        ),
-    );
-    vec![Board {
-        name,
-        file: file.to_owned(),
-        engine,
-        about: vec![framework.to_owned()],
-        rates: largest.into_values().map(|(_, rate)| rate).collect(),
-        ..Board::default()
-    }]
-}
-
-/// The rate of each name at its largest buffer: a small one stays in the caches.
-fn largest(
-    file: &str,
-    text: &str,
-    list: &[Value],
-    notes: &mut Notes,
-) -> BTreeMap<String, (f64, Rate)> {
-    let mut largest: BTreeMap<String, (f64, Rate)> = BTreeMap::new();
-    let places = Lines::of(text);
-    let mut after = 0;
-    for item in list {
-        let at = text[after..]
-            .find("\"name\"")
-            .map_or(after, |found| after + found);
-        after = (at + 1).min(text.len());
-        let line = places.at(at);
-        let get = |key: &str| {
-            item.get(key)
-                .and_then(Value::as_f64)
-                .filter(|x| x.is_finite() && *x > 0.0)
-        };
-        let (Some(name), Some(size), Some(gbps)) = (
-            item.get("name").and_then(Value::as_str),
-            get("size_gb"),
-            get("bandwidth_gbs"),
-        ) else {
-            notes.skip(
-                file,
-                line,
-                "a rate without `name`, `size_gb` and `bandwidth_gbs`",
-            );
-            continue;
-        };
-        let flow = match name {
-            name if name.contains("read") => Flow::Read,
-            name if name.contains("write") => Flow::Write,
-            name if name.contains("copy") => Flow::Both,
-            _ => {
-                notes.skip(
-                    file,
-                    line,
-                    format!("`{name}`: whether it reads or writes is unknown"),
-                );
-                continue;
-            }
-        };
-        let rate = Rate {
-            flow,
-            gbps,
-            what: format!("{name} of {size:.2} GB {gbps:.1} GB/s"),
-            place: Place {
-                file: file.to_owned(),
-                line,
-            },
-        };
-        if largest.get(name).is_none_or(|(known, _)| size > *known) {
-            largest.insert(name.to_owned(), (size, rate));
-        }
-    }
-    largest
 }
 
 fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
@@ -461,6 +452,7 @@ fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
             "bandwidth_gbps = {}",
             quantity(rate.gbps, "bandwidth", None)
         );
+        said("bandwidth_gbps", rate, notes);
         let source = format!("{} {}", rate.place, rate.what);
         let note = "Traffic of the fastest of these programs, reads and writes together: a lower bound of what all engines reach together";
         origins += &origin("bandwidth", kind, &source, note);
@@ -481,7 +473,7 @@ fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
     } else {
         lacks(&mut text, &mut missing, "cores", "`nproc` on the board");
     }
-    engine(board, kind, &mut text, &mut origins);
+    engine(board, kind, &mut text, &mut origins, notes);
     let note = format!(
         "{}: {} and the other engines: this file tells of one engine's memory bandwidth only",
         board.name,
@@ -504,8 +496,19 @@ fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
     }
 }
 
+/// Says what a number was had from.
+fn said(name: &str, rate: &Rate, notes: &mut Notes) {
+    let text = format!("`{name}` {}: {}", number(rate.gbps), rate.what);
+    notes.add(
+        NoteKind::Read,
+        &rate.place.file,
+        Some(rate.place.line),
+        text,
+    );
+}
+
 /// The only engine that such a file tells of.
-fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String) {
+fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String, notes: &mut Notes) {
     let best = |flow: Flow| {
         board
             .rates
@@ -520,6 +523,7 @@ fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String) {
     let engine = board.engine;
     _ = writeln!(text, "\n[engines.{engine}]\nkind = \"{engine}\"");
     if let Some(rate) = port {
+        said("port_gbps", rate, notes);
         _ = writeln!(text, "port_gbps = {}", quantity(rate.gbps, "port", None));
         let source = format!("{} {}", rate.place, rate.what);
         let note = match rate.flow {

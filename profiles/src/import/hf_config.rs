@@ -1,6 +1,8 @@
 //! Hugging Face `config.json`, with a nested text model or without, and mllm's flat dialect (`visual_*`).
 
 mod defaults;
+mod kinds;
+mod once;
 mod precision;
 mod text_model;
 mod vision;
@@ -21,7 +23,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
             continue;
         };
         let value: Value = match serde_json::from_str(&text) {
-            Ok(value) => value,
+            Ok(once::Once(value)) => value,
             Err(error) => {
                 notes.refuse(
                     &file,
@@ -56,7 +58,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
 ///
 /// What is missing, with its line.
 pub fn shape(file: &str, text: &str, options: &Options) -> Result<crate::roofline::Shape, String> {
-    let mut value: Value =
+    let once::Once(mut value) =
         serde_json::from_str(text).map_err(|error| format!("{file}: no JSON: {error}"))?;
     defaults::fill(&mut value);
     let config = Config { root: &value, text };
@@ -141,7 +143,11 @@ fn facts(
         return Err((config.line("image_cfg"), text.to_owned()));
     }
     decoder(config)?;
-    let layers = text_model::layers(config)?;
+    let mut doubts = Vec::new();
+    let layers = text_model::layers(config, &mut doubts)?;
+    for (line, doubt) in doubts {
+        notes.add(NoteKind::Warning, file, Some(line), doubt);
+    }
     let mut facts = Facts {
         name: name(config, file),
         file: file.to_owned(),
@@ -156,7 +162,11 @@ fn facts(
         .iter()
         .find_map(|key| Some((key, count(language, key)?)))
         .map(|(key, tokens)| Known::new(tokens, format!("`{key}`"))),
-        weights_from: precision::advice(config),
+        weights_from: if precision::of(config, options).is_some() {
+            "the file does not state all that parameters are counted from, or has layers that are not counted here: `import gguf` of the model's file"
+        } else {
+            precision::advice(config)
+        },
         ..Facts::default()
     };
     if let Some(cache) = count(config.root, "max_cache_length")
@@ -168,7 +178,9 @@ fn facts(
             "`max_cache_length`: the runtime's cache, less than the model's context",
         );
     }
-    vision::read(config, options, &mut facts);
+    for remark in vision::read(config, options, &mut facts) {
+        notes.add(NoteKind::Warning, file, None, remark);
+    }
     let text = format!(
         "{}, {} layers{}",
         if model_type.is_empty() {

@@ -20,6 +20,12 @@ fn clean(cell: &str) -> String {
     let mut chars = cell.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
+            // `392*392` is a size and no emphasis.
+            '*' if text.ends_with(|c: char| c.is_ascii_digit())
+                && chars.peek().is_some_and(char::is_ascii_digit) =>
+            {
+                text.push(c);
+            }
             '\u{1b}' => {
                 // A terminal's colour: up to its letter.
                 for c in chars.by_ref() {

@@ -35,8 +35,10 @@ pub(crate) struct Layers {
     pub(crate) growing: Vec<f64>,
     /// Bytes a token of each layer that keeps a window, and the window in tokens.
     pub(crate) windowed: Vec<(f64, u64)>,
-    /// Layers that keep a state of fixed size, and its bytes together.
+    /// Layers that keep a state of fixed size, and its bytes together; 0 where the file does not tell.
     pub(crate) fixed: (u64, f64),
+    /// Layers that keep the KV of pictures alone.
+    pub(crate) pictures: u64,
     /// Layers that use another layer's KV.
     pub(crate) shared: u64,
     /// What is not certain.
@@ -66,12 +68,25 @@ impl Layers {
                 number(held)
             );
         }
-        if self.fixed.0 > 0 {
+        if self.fixed.0 > 0 && self.fixed.1 <= 0.0 {
+            _ = write!(
+                how,
+                "; {} keep a state of fixed size, whose bytes the file does not tell and which are not in this number",
+                self.fixed.0
+            );
+        } else if self.fixed.0 > 0 {
             _ = write!(
                 how,
                 "; {} keep a state of fixed size, {} bytes a context, which is not in this number",
                 self.fixed.0,
                 number(self.fixed.1)
+            );
+        }
+        if self.pictures > 0 {
+            _ = write!(
+                how,
+                "; {} attend to the picture alone, whose KV does not grow with the text and is not in this number",
+                self.pictures
             );
         }
         if self.shared > 0 {
@@ -168,6 +183,7 @@ pub(crate) fn output(facts: &Facts, options: &Options, notes: &mut Notes) -> Opt
             continue;
         };
         field(&mut text, &mut origins, name, known, &facts.file);
+        said(name, known, &facts.file, notes);
     }
     if let Some(known) = facts
         .vision_weights
@@ -181,6 +197,7 @@ pub(crate) fn output(facts: &Facts, options: &Options, notes: &mut Notes) -> Opt
             known,
             &facts.file,
         );
+        said("vision_weights_bytes", known, &facts.file, notes);
     }
     text += "\n# The usual stages; a projector of its own would be one more.\n\
              frame_stages = [\n  { name = \"encode\", kind = \"encode\" },\n  \
@@ -193,6 +210,12 @@ pub(crate) fn output(facts: &Facts, options: &Options, notes: &mut Notes) -> Opt
         text: text + &origins,
         aside: false,
     })
+}
+
+/// Says what a number was had from.
+fn said(name: &str, known: &Known, file: &str, notes: &mut Notes) {
+    let text = format!("`{name}` {}: {}", number(known.value.round()), known.how);
+    notes.add(NoteKind::Read, file, None, text);
 }
 
 fn field(text: &mut String, origins: &mut String, name: &str, known: &Known, file: &str) {

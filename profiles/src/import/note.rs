@@ -1,5 +1,6 @@
 //! What an importer has to say, with its place.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a note is about.
@@ -61,7 +62,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// Notes of one kind about one file that are kept; the rest is counted.
+/// Notes of one kind that are kept; the rest is counted.
 const KEPT: usize = 1000;
 
 /// All remarks, in the order in which they arose.
@@ -71,6 +72,7 @@ pub struct Notes {
     pub list: Vec<Note>,
     /// Files written.
     pub wrote: usize,
+    kept: BTreeMap<NoteKind, usize>,
     beyond: usize,
 }
 
@@ -82,10 +84,12 @@ impl Notes {
         line: Option<u64>,
         text: impl Into<String>,
     ) {
-        if self.list.len() >= KEPT && kind < NoteKind::Missing {
+        let kept = self.kept.entry(kind).or_default();
+        if *kept >= KEPT && kind < NoteKind::Missing {
             self.beyond += 1;
             return;
         }
+        *kept += 1;
         self.list.push(Note {
             kind,
             file: file.to_owned(),

@@ -189,6 +189,19 @@ impl Reader<'_> {
             );
             self.notes.skip(self.file, line, text);
         }
+        if !matches!(table.shape, Shape::Nothing) {
+            let unused = |name: &&String| PASSED_OVER.contains(&name.to_lowercase().as_str());
+            let columns: Vec<&str> = table
+                .header
+                .iter()
+                .filter(unused)
+                .map(String::as_str)
+                .collect();
+            if !columns.is_empty() {
+                let text = format!("no time, so not used: {}", columns.join(", "));
+                self.notes.skip(self.file, line, text);
+            }
+        }
         table
     }
 

@@ -4,11 +4,16 @@
 mod apart;
 mod cases;
 mod configs;
+mod drift;
 mod exact;
 mod fuzz;
+mod hybrids;
 mod kinds;
+mod lines;
+mod rates;
 mod said;
 mod samples;
+mod towers;
 
 use std::io::{self, Cursor, Write};
 
@@ -141,6 +146,9 @@ fn valid(kind: Kind, done: &Done) {
         );
     }
     for (name, text) in &done.files {
+        if kind != Kind::Trace {
+            intervals(text);
+        }
         match kind {
             Kind::Trace => {
                 sim::workload::trace_file::parse(name, text)
@@ -163,4 +171,27 @@ fn valid(kind: Kind, done: &Done) {
             ),
         }
     }
+}
+
+/// Every number that has an interval lies in it.
+fn intervals(text: &str) {
+    fn within(value: &toml::Value, text: &str) {
+        let get = |key: &str| {
+            let number = value.get(key)?;
+            number
+                .as_float()
+                .or_else(|| number.as_integer().map(|number| number as f64))
+        };
+        if let Some(number) = get("value") {
+            let (low, high) = (get("low").unwrap_or(number), get("high").unwrap_or(number));
+            assert!(low <= number && number <= high, "{value} in\n{text}");
+        }
+        match value {
+            toml::Value::Table(table) => table.values().for_each(|value| within(value, text)),
+            toml::Value::Array(list) => list.iter().for_each(|value| within(value, text)),
+            _ => {}
+        }
+    }
+    let table: toml::Table = text.parse().expect("it is TOML");
+    within(&toml::Value::Table(table), text);
 }

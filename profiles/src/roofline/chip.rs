@@ -50,6 +50,8 @@ pub struct Engine {
     pub types: Vec<String>,
     /// GiB that it can address.
     pub address_limit_gib: Option<f64>,
+    /// Cores of an NPU that share its peak and its port; absent: one.
+    pub units: Option<u32>,
     /// Cores of a CPU, fastest first.
     #[serde(default)]
     pub cores: Vec<Cores>,
@@ -134,6 +136,7 @@ impl Chip {
                 positive(&format!("`engines.{name}.cores.fp16`"), core.fp16)?;
             }
             for (what, value) in [
+                ("units", engine.units.map(f64::from)),
                 ("port_gbps", engine.port_gbps),
                 ("weight", engine.weight),
                 ("address_limit_gib", engine.address_limit_gib),

@@ -2,11 +2,14 @@
 //!
 //! A stage takes `Σ factor·bound` over the bounds of [`Work`]. Which factors are fitted is the same for every chip:
 //!
-//! | engine | prefill | decode |
+//! | engine | prefill and encode | decode |
 //! | --- | --- | --- |
 //! | NPU | compute at its peak + weights at 0.9 of the DRAM + **feed** | **stream** + **host** a layer |
 //! | CPU | **compute**, by data type + weights at 0.9 of the DRAM | **compute**, by data type + bytes at 0.9 of the DRAM |
 //! | GPU | **compute** + weights at 0.9 of the DRAM | **stream** |
+//!
+//! Prefills and encodes have factors of their own. Where a runtime's encodes have not been measured, those of its
+//! prefills stand in, with an interval as wide as they missed where encodes were.
 //!
 //! The bold ones are least squares of relative errors in which every chip counts the same. An NPU's prefill is far
 //! from its peak because vectors between the matrices (norms, requantisation, softmax) pass the ports of its
@@ -24,24 +27,27 @@ const FITTED: &str = include_str!("efficiency.toml");
 /// Time over the time at the DRAM's peak that everything sustained takes.
 const SUSTAINED: f64 = 1.0 / 0.9;
 
-/// Prefill or decode.
+/// Prefill, decode, or a frame through a vision tower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Many tokens at once.
     Prefill,
     /// One by one.
     Decode,
+    /// A frame through the vision tower.
+    Encode,
 }
 
 impl Phase {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Prefill, Self::Decode];
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Prefill, Self::Decode, Self::Encode];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prefill => "prefill",
             Self::Decode => "decode",
+            Self::Encode => "encode",
         }
     }
 }
@@ -66,10 +72,12 @@ enum Factor {
 fn form(kind: &str, phase: Phase) -> [Factor; 4] {
     use Factor::{ByType, Fitted, Fixed};
     match (kind, phase) {
-        ("npu", Phase::Prefill) => [Fixed(1.0), Fixed(SUSTAINED), Fitted, Fixed(0.0)],
+        ("npu", Phase::Prefill | Phase::Encode) => {
+            [Fixed(1.0), Fixed(SUSTAINED), Fitted, Fixed(0.0)]
+        }
         ("npu", Phase::Decode) => [Fixed(0.0), Fitted, Fixed(0.0), Fitted],
         ("cpu", _) => [ByType, Fixed(SUSTAINED), Fixed(0.0), Fixed(0.0)],
-        (_, Phase::Prefill) => [Fitted, Fixed(SUSTAINED), Fixed(0.0), Fixed(0.0)],
+        (_, Phase::Prefill | Phase::Encode) => [Fitted, Fixed(SUSTAINED), Fixed(0.0), Fixed(0.0)],
         (_, Phase::Decode) => [Fixed(0.0), Fitted, Fixed(0.0), Fixed(0.0)],
     }
 }
@@ -86,6 +94,11 @@ pub struct Factors {
     /// Chips behind them.
     pub chips: Vec<String>,
 }
+
+/// Data type of the weights of vision towers.
+pub(super) const TOWER: &str = "f16";
+/// Key of the spread of encodes that factors of prefills predict.
+pub(super) const STAND_IN: &str = "encode by prefill";
 
 /// A measurement with what bounds it.
 #[derive(Clone, Debug)]
@@ -305,11 +318,16 @@ impl Efficiencies {
             .get(family)?
             .get(phase.name())?
             .time(work, datatype)?;
-        let spread = *self.spread.get(phase.name())?;
-        Some(Predicted {
-            secs,
-            low: secs * (-spread).exp(),
-            high: secs * spread.exp(),
+        Some(Predicted::around(secs, *self.spread.get(phase.name())?))
+    }
+
+    /// The predicted time of a frame through a vision tower: by the factors of encodes, or else by those of prefills.
+    pub fn encode(&self, family: &str, work: Work) -> Option<Predicted> {
+        let own = self.predict(family, Phase::Encode, work, TOWER);
+        own.or_else(|| {
+            let prefill = self.family.get(family)?.get(Phase::Prefill.name())?;
+            let secs = prefill.time(work, TOWER)?;
+            Some(Predicted::around(secs, *self.spread.get(STAND_IN)?))
         })
     }
 }
@@ -323,4 +341,15 @@ pub struct Predicted {
     pub low: f64,
     /// Upper end, s.
     pub high: f64,
+}
+
+impl Predicted {
+    /// A time with an interval of this half-width in its logarithm.
+    pub(super) fn around(secs: f64, spread: f64) -> Self {
+        Self {
+            secs,
+            low: secs * (-spread).exp(),
+            high: secs * spread.exp(),
+        }
+    }
 }

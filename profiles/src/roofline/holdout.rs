@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::chip::Chip;
-use super::efficiency::{Case, Efficiencies, Factors, Family, Phase, Predicted};
+use super::efficiency::{Case, Efficiencies, Factors, Family, Phase, Predicted, STAND_IN};
 use super::reach::{self, Reached};
 use super::rows;
 use crate::import::{Notes, Row, llama_bench, rkllm};
@@ -51,6 +51,8 @@ pub struct Holdout {
     pub left_out: BTreeMap<String, usize>,
     /// Rates at long contexts from those at short ones.
     pub long: Vec<Reached>,
+    /// Rows at several contexts of which none can be predicted from shorter ones, with the reason.
+    pub unjudged: Vec<String>,
     /// Rows of a prompt and an answer from separate rows.
     pub combined: Vec<Reached>,
     /// Factors over all chips, with the spread of the predictions above.
@@ -144,7 +146,9 @@ fn newest(files: &mut Vec<PathBuf>) {
 pub fn of(all: &[(&str, Vec<Row>)], chips: &[Chip], holdout: &mut Holdout) {
     let mut cases = Vec::new();
     for (runtime, rows) in all {
-        holdout.long.extend(reach::long(rows));
+        let (long, unjudged) = reach::long(rows);
+        holdout.long.extend(long);
+        holdout.unjudged.extend(unjudged);
         holdout.combined.extend(reach::combined(rows));
         for row in rows {
             match rows::case(row, chips, runtime) {
@@ -154,18 +158,22 @@ pub fn of(all: &[(&str, Vec<Row>)], chips: &[Chip], holdout: &mut Holdout) {
         }
     }
     let mut efficiencies = Efficiencies::fit(&cases);
-    let residuals = residuals(&cases, None);
     for phase in Phase::ALL {
-        if let Some(spread) = spread(&residuals, phase) {
+        if let Some(spread) = spread(&cases, phase, None) {
             efficiencies.spread.insert(phase.name().to_owned(), spread);
         }
+    }
+    let stands_in = residuals(&cases, Phase::Encode, Phase::Prefill, None);
+    if let Some(spread) = half_width(&means(&stands_in), &variances(&stands_in)) {
+        efficiencies.spread.insert(STAND_IN.to_owned(), spread);
     }
     holdout.efficiencies = efficiencies;
     for chip in named(&cases) {
         // Neither the factors nor their spread have seen the chip.
-        let others = self::residuals(&cases, Some(chip));
+        let spreads = Phase::ALL.map(|phase| spread(&cases, phase, Some(chip)));
         for case in cases.iter().filter(|case| case.chip == chip) {
-            let spread = spread(&others, case.phase);
+            let at = Phase::ALL.iter().position(|phase| *phase == case.phase);
+            let spread = at.and_then(|at| spreads[at]);
             let secs = without(&cases, case, None);
             if let (Some(secs), Some(spread)) = (secs, spread) {
                 holdout.predictions.push(Prediction {
@@ -174,11 +182,7 @@ pub fn of(all: &[(&str, Vec<Row>)], chips: &[Chip], holdout: &mut Holdout) {
                     phase: case.phase,
                     datatype: case.datatype.clone(),
                     secs: case.secs,
-                    predicted: Predicted {
-                        secs,
-                        low: secs * (-spread).exp(),
-                        high: secs * spread.exp(),
-                    },
+                    predicted: Predicted::around(secs, spread),
                     place: case.place.clone(),
                 });
                 continue;
@@ -210,25 +214,29 @@ fn without(cases: &[Case], of: &Case, also: Option<&str>) -> Option<f64> {
 struct Residual<'a> {
     family: &'a Family,
     chip: &'a str,
-    phase: Phase,
     value: f64,
 }
 
-/// Residuals of every chip left out in turn, as if `unseen` had never been measured.
-fn residuals<'a>(cases: &'a [Case], unseen: Option<&str>) -> Vec<Residual<'a>> {
-    // One fit for each family, phase and chip: the rows of a chip share it.
-    let mut fits: BTreeMap<(&Family, Phase, &str), Option<Factors>> = BTreeMap::new();
+/// Residuals of a phase with every chip left out in turn, as if `unseen` had never been measured; the factors are
+/// those of the phase `by`.
+fn residuals<'a>(
+    cases: &'a [Case],
+    phase: Phase,
+    by: Phase,
+    unseen: Option<&str>,
+) -> Vec<Residual<'a>> {
+    // One fit for each family and chip: the rows of a chip share it.
+    let mut fits: BTreeMap<(&Family, &str), Option<Factors>> = BTreeMap::new();
     let mut list = Vec::new();
-    for case in cases
-        .iter()
-        .filter(|case| Some(case.chip.as_str()) != unseen)
-    {
-        let key = (&case.family, case.phase, case.chip.as_str());
+    let seen = |case: &&Case| Some(case.chip.as_str()) != unseen;
+    for case in cases.iter().filter(seen).filter(|case| case.phase == phase) {
+        let key = (&case.family, case.chip.as_str());
         let factors = fits.entry(key).or_insert_with(|| {
             let others: Vec<&Case> = cases
                 .iter()
-                .filter(|other| other.family == case.family && other.phase == case.phase)
-                .filter(|other| other.chip != case.chip && Some(other.chip.as_str()) != unseen)
+                .filter(seen)
+                .filter(|other| other.family == case.family && other.phase == by)
+                .filter(|other| other.chip != case.chip)
                 .collect();
             Factors::fit(&others)
         });
@@ -239,12 +247,68 @@ fn residuals<'a>(cases: &'a [Case], unseen: Option<&str>) -> Vec<Residual<'a>> {
             list.push(Residual {
                 family: &case.family,
                 chip: &case.chip,
-                phase: case.phase,
                 value: (case.secs / secs).ln(),
             });
         }
     }
     list
+}
+
+/// Residuals of a phase with the factors of the chip's own rows.
+fn own<'a>(cases: &'a [Case], phase: Phase, unseen: Option<&str>) -> Vec<Residual<'a>> {
+    let mut groups: BTreeMap<(&Family, &str), Vec<&Case>> = BTreeMap::new();
+    let seen = |case: &&Case| Some(case.chip.as_str()) != unseen;
+    for case in cases.iter().filter(seen).filter(|case| case.phase == phase) {
+        let key = (&case.family, case.chip.as_str());
+        groups.entry(key).or_default().push(case);
+    }
+    let mut list = Vec::new();
+    for ((family, chip), group) in groups {
+        let Some(factors) = Factors::fit(&group) else {
+            continue;
+        };
+        let secs = |case: &&Case| factors.time(case.work, &case.datatype);
+        let values = group
+            .iter()
+            .filter_map(|case| Some((case.secs / secs(case)?).ln()));
+        list.extend(values.map(|value| Residual {
+            family,
+            chip,
+            value,
+        }));
+    }
+    list
+}
+
+/// Values by chip.
+fn by_chip<'a>(residuals: &[Residual<'a>]) -> BTreeMap<(&'a Family, &'a str), Vec<f64>> {
+    let mut chips: BTreeMap<(&Family, &str), Vec<f64>> = BTreeMap::new();
+    for residual in residuals {
+        let key = (residual.family, residual.chip);
+        chips.entry(key).or_default().push(residual.value);
+    }
+    chips
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Mean residual of each chip.
+fn means(residuals: &[Residual<'_>]) -> Vec<f64> {
+    by_chip(residuals).values().map(|list| mean(list)).collect()
+}
+
+/// Variance of each chip's residuals around their mean.
+fn variances(residuals: &[Residual<'_>]) -> Vec<f64> {
+    let variance = |list: &Vec<f64>| {
+        let centre = mean(list);
+        list.iter()
+            .map(|x| (x - centre) * (x - centre))
+            .sum::<f64>()
+            / list.len() as f64
+    };
+    by_chip(residuals).values().map(variance).collect()
 }
 
 /// 95 % points of Student's t for 1, 2, … degrees of freedom.
@@ -259,28 +323,34 @@ const NORMAL: f64 = 1.645;
 /// Chips of a family are drawn, each with an effect of its own around 0 and values that scatter around it: the
 /// half-width is Student's t, for as many chips as were left out in turn, times `√(b²·(1 + 1/n) + w²)`, with `b²` the
 /// mean square of the chips' mean residuals and `w²` the mean variance within a chip.
-fn spread(residuals: &[Residual<'_>], phase: Phase) -> Option<f64> {
-    let mut chips: BTreeMap<(&Family, &str), Vec<f64>> = BTreeMap::new();
-    for residual in residuals.iter().filter(|residual| residual.phase == phase) {
-        chips
-            .entry((residual.family, residual.chip))
-            .or_default()
-            .push(residual.value);
-    }
+fn half_width(chips: &[f64], within: &[f64]) -> Option<f64> {
     let n = chips.len();
-    if n == 0 {
+    if n == 0 || within.is_empty() {
         return None;
     }
-    let (mut between, mut within) = (0.0, 0.0);
-    for values in chips.values() {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        between += mean * mean / n as f64;
-        let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
-        within += squares / count / n as f64;
-    }
+    let between = chips.iter().map(|mean| mean * mean).sum::<f64>() / n as f64;
+    let within = within.iter().sum::<f64>() / within.len() as f64;
     let t = STUDENT.get(n - 1).copied().unwrap_or(NORMAL);
     Some(t * (between * (1.0 + 1.0 / n as f64) + within).sqrt())
+}
+
+/// The half-width of a phase, as if `unseen` had never been measured.
+///
+/// Encodes have been measured on two chips, too few to tell how chips differ in them: how they differ in prefills,
+/// which the same engines compute, counts with it; the scatter within a chip is that of its own towers.
+fn spread(cases: &[Case], phase: Phase, unseen: Option<&str>) -> Option<f64> {
+    let list = residuals(cases, phase, phase, unseen);
+    if phase != Phase::Encode {
+        return half_width(&means(&list), &variances(&list));
+    }
+    let mut chips = means(&list);
+    chips.extend(means(&residuals(
+        cases,
+        Phase::Prefill,
+        Phase::Prefill,
+        unseen,
+    )));
+    half_width(&chips, &variances(&own(cases, phase, unseen)))
 }
 
 /// Median and 90th percentile of absolute errors, and the share within the interval.

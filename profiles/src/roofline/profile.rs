@@ -6,7 +6,7 @@ use super::chip::{Chip, Engine};
 use super::efficiency::{Efficiencies, Phase, Predicted};
 use super::rows;
 use super::shape::Shape;
-use super::stage::{Placed, Work};
+use super::stage::{self, Placed, Work};
 
 /// A number in TOML.
 fn number(value: f64) -> String {
@@ -198,6 +198,16 @@ pub fn costs(
         text("weights that a chunk or a token reads, the KV, and 16-bit activations once"),
         text("a quarter of what the memory sustains, as state copies of llama.cpp do"),
     );
+    if shape.vision.is_some() {
+        _ = writeln!(
+            out,
+            "\n[origins.encode]\nkind = \"derived\"\nsource = {}\nnote = {}",
+            text(&chip.source),
+            text(
+                "Roofline of the tower at 16 bits, on one core of an NPU, with the efficiency of encodes measured on other chips; of a runtime whose encodes nobody measured with that of its prefills, and an interval as wide as those missed encodes"
+            ),
+        );
+    }
     if done.able > 0 {
         done.toml = out;
     }
@@ -254,9 +264,11 @@ fn stages(
     };
     let (each, slope, grows) = (less(&one, &base), less(&deep, &one), less(&after, &token));
     let mut out = format!("[engines.{name}]\norigin = \"roofline\"\n\n");
-    let time = placed
-        .encode(engine, threads)
-        .and_then(|work| efficiencies.predict(&family.key, Phase::Prefill, work, "f16"));
+    let time = shape
+        .vision
+        .as_ref()
+        .and_then(|vision| stage::encode(chip, engine, vision, threads))
+        .and_then(|work| efficiencies.encode(&family.key, work));
     out += &encode(name, shape, time.as_ref());
     let kv = shape.kv_bytes();
     for stage in ["ingest", "query_prefill"] {
@@ -300,9 +312,9 @@ fn encode(name: &str, shape: &Shape, time: Option<&Predicted>) -> String {
         let why = "no prediction: the datasheet states no FP16 rate, or too few chips have been measured with f16";
         return format!("[engines.{name}.unsupported]\nencode = {}\n\n", text(why));
     };
-    let bytes = 2.0 * vision.parameters + 24.0 * vision.hidden * vision.depth * vision.patches;
+    let bytes = 2.0 * vision.parameters + vision.activation_bytes();
     format!(
-        "[engines.{name}.stages.encode]\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n\n",
+        "[engines.{name}.stages.encode]\norigin = \"encode\"\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n\n",
         quantity(time),
         number(bytes)
     )

@@ -61,6 +61,14 @@ fn point(row: &Row) -> Option<(bool, f64, f64)> {
     ))
 }
 
+/// Context before the first token of a test.
+fn depth(row: &Row) -> u64 {
+    match row.test {
+        Test::Prefill { depth, .. } | Test::Decode { depth, .. } => depth,
+        _ => 0,
+    }
+}
+
 /// `a + b·context` through points, least squares of relative errors, `b` not negative.
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let mut sums = [0.0; 5];
@@ -84,9 +92,10 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 }
 
 /// Every rate at a context beyond twice the longest of the shorter half, from the shorter half: time a token
-/// grows in a straight line with the context before it.
-pub(super) fn long(rows: &[Row]) -> Vec<Reached> {
+/// grows in a straight line with the context before it. Then, of rows at a depth, those without a prediction and why.
+pub(super) fn long(rows: &[Row]) -> (Vec<Reached>, Vec<String>) {
     let mut list = Vec::new();
+    let mut unjudged = Vec::new();
     for (identity, group) in groups(rows) {
         for decode in [false, true] {
             let mut own: Vec<(&Row, f64, f64)> = group
@@ -109,10 +118,20 @@ pub(super) fn long(rows: &[Row]) -> Vec<Reached> {
                 .filter(|(row, ..)| fills(row))
                 .partition(|(_, context, _)| *context <= longest / 2.0);
             let points: Vec<(f64, f64)> = short.iter().map(|(_, x, y)| (*x, *y)).collect();
+            let model = identity.get("model").map_or("", String::as_str);
             let Some((a, b)) = line(&points) else {
+                let deepest = own.iter().rev().find(|(row, ..)| depth(row) > 0);
+                if let Some((row, ..)) = deepest.filter(|_| own.len() > 1) {
+                    unjudged.push(format!(
+                        "{}: {model} {}: {} of its {} rows at half this context or below, and a line takes two",
+                        row.place,
+                        row.test,
+                        points.len(),
+                        own.len(),
+                    ));
+                }
                 continue;
             };
-            let model = identity.get("model").map_or("", String::as_str);
             for one in far {
                 let (row, context, secs) = one;
                 list.push(Reached {
@@ -128,7 +147,7 @@ pub(super) fn long(rows: &[Row]) -> Vec<Reached> {
             }
         }
     }
-    list
+    (list, unjudged)
 }
 
 /// Every combined row from the separate ones: the prompt's own row (or the line through the prompts), and the

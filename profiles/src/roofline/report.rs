@@ -84,6 +84,12 @@ pub fn text(of: &Holdout) -> (String, bool) {
     ] {
         met &= reached(&mut out, title, list, bound);
     }
+    if !of.unjudged.is_empty() {
+        out += "\nRows at a depth that no shorter ones predict\n";
+        for one in &of.unjudged {
+            out += &hanging(one, 2);
+        }
+    }
     left_out(&mut out, of);
     (out, met)
 }

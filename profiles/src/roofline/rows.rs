@@ -1,9 +1,9 @@
 //! From benchmark rows to cases: which chip, engine, model and data type a row is of, or why that cannot be told.
 
 use super::chip::{Chip, Engine};
-use super::efficiency::{Case, Family, Phase};
+use super::efficiency::{Case, Family, Phase, TOWER};
 use super::shape::{self, Shape};
-use super::stage::Placed;
+use super::stage::{self, Placed};
 use crate::import::{Row, Test};
 
 /// The case of a row, or why there is none.
@@ -16,7 +16,14 @@ pub fn case(row: &Row, chips: &[Chip], runtime: &str) -> Result<Case, String> {
     let (phase, tokens, depth) = match row.test {
         Test::Prefill { tokens, depth } => (Phase::Prefill, tokens, depth),
         Test::Decode { tokens, depth } => (Phase::Decode, tokens, depth),
-        _ => return Err("neither a prefill nor a decode".to_owned()),
+        // Pixels in place of tokens.
+        Test::Encode {
+            pixels: Some((width, height)),
+        } => (Phase::Encode, width, height),
+        Test::Encode { pixels: None } => {
+            return Err("an encode of a picture of unknown size".to_owned());
+        }
+        _ => return Err("neither a prefill, a decode nor an encode".to_owned()),
     };
     let names = ["soc", "gpu", "cpu", "device"];
     let chip = names
@@ -42,16 +49,7 @@ pub fn case(row: &Row, chips: &[Chip], runtime: &str) -> Result<Case, String> {
         .get(name)
         .ok_or_else(|| format!("the datasheet of {} has no peak of its {name}", chip.key))?;
     let family = family(runtime, &backend, engine);
-    let (model, datatype) = model(row)?;
-    let threads = of("threads").and_then(|threads| threads.parse().ok());
-    let placed = Placed::new(chip, name, engine, &model, &datatype, threads)
-        .map_err(|refusal| refusal.to_string())?;
-    let (tokens, depth) = (tokens as f64, depth as f64);
-    let work = match phase {
-        Phase::Prefill => placed.prefill(tokens, depth),
-        Phase::Decode => placed.decode(tokens, depth),
-    };
-    Ok(Case {
+    let case = |datatype: String, work| Case {
         family,
         chip: chip.key.clone(),
         datatype,
@@ -59,7 +57,26 @@ pub fn case(row: &Row, chips: &[Chip], runtime: &str) -> Result<Case, String> {
         work,
         secs: row.secs,
         place: row.place.to_string(),
-    })
+    };
+    if phase == Phase::Encode {
+        let name = of("model").ok_or("the row names no model")?;
+        let vision = shape::tower(name, tokens as f64, depth as f64)
+            .ok_or_else(|| format!("no published vision tower of `{name}`"))?;
+        let work = stage::encode(chip, engine, &vision, None)
+            .ok_or_else(|| format!("the datasheet of {} has no FP16 rate", chip.key))?;
+        return Ok(case(TOWER.to_owned(), work));
+    }
+    let (model, datatype) = model(row)?;
+    let threads = of("threads").and_then(|threads| threads.parse().ok());
+    let placed = Placed::new(chip, name, engine, &model, &datatype, threads)
+        .map_err(|refusal| refusal.to_string())?;
+    let (tokens, depth) = (tokens as f64, depth as f64);
+    let work = if phase == Phase::Prefill {
+        placed.prefill(tokens, depth)
+    } else {
+        placed.decode(tokens, depth)
+    };
+    Ok(case(datatype, work))
 }
 
 /// The family of a runtime's back end on an engine.

@@ -44,8 +44,14 @@ pub struct Shape {
 pub struct Vision {
     /// Parameters.
     pub parameters: f64,
-    /// Patches of a frame.
+    /// Patches of a picture that goes through it at once.
     pub patches: f64,
+    /// Pictures of that size that a frame is cut into.
+    pub tiles: f64,
+    /// Parameters of its mergers, which go over merged patches.
+    pub merging: f64,
+    /// Patches that are merged into one.
+    pub merged: f64,
     /// Width.
     pub hidden: f64,
     /// Layers.
@@ -148,10 +154,18 @@ impl Shape {
 }
 
 impl Vision {
-    /// Operations of a frame: every parameter for every patch, and the attention of all patches.
+    /// Operations of a frame: every parameter for every patch, or merged ones, and the attention of all patches of a
+    /// picture.
     pub fn ops(&self) -> f64 {
-        2.0 * self.parameters * self.patches
-            + 4.0 * self.hidden * self.depth * self.patches * self.patches
+        let each = self.parameters - self.merging + self.merging / self.merged;
+        let picture = 2.0 * each * self.patches
+            + 4.0 * self.hidden * self.depth * self.patches * self.patches;
+        self.tiles * picture
+    }
+
+    /// Bytes of 16-bit activations that the layers read and write for a frame, twelve of the width for each patch.
+    pub fn activation_bytes(&self) -> f64 {
+        2.0 * 12.0 * self.hidden * self.depth * self.patches * self.tiles
     }
 }
 
@@ -199,6 +213,73 @@ pub fn bits(datatype: &str) -> Option<f64> {
 #[serde(deny_unknown_fields)]
 struct Catalogue {
     model: Vec<Entry>,
+    tower: Vec<Tower>,
+}
+
+/// A vision tower, as a `config.json` states it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tower {
+    called: Vec<String>,
+    #[expect(
+        dead_code,
+        reason = "for readers of the file, and the reader insists on it"
+    )]
+    source: String,
+    depth: f64,
+    hidden: f64,
+    inner: f64,
+    /// Whether the MLP has a gate.
+    gated: bool,
+    /// Pixels of a patch's side.
+    patch: f64,
+    /// Frames of a patch.
+    frames: f64,
+    /// Learned positions.
+    positions: f64,
+    /// Patches a side that one token covers, where a merger puts them together.
+    merge: f64,
+    /// Mergers: one at the end, and those within.
+    mergers: f64,
+    /// Width that they give.
+    out: f64,
+}
+
+fn catalogue() -> &'static Catalogue {
+    static READ: OnceLock<Catalogue> = OnceLock::new();
+    READ.get_or_init(|| {
+        // A test reads it too, so it is never empty because of a fault.
+        toml::from_str(MODELS).unwrap_or(Catalogue {
+            model: Vec::new(),
+            tower: Vec::new(),
+        })
+    })
+}
+
+/// The published tower of a model that a benchmark names, on a picture of `width` x `height` pixels.
+pub fn tower(name: &str, width: f64, height: f64) -> Option<Vision> {
+    let wanted = plain(name);
+    let named = |tower: &&Tower| tower.called.iter().any(|called| plain(called) == wanted);
+    let tower = catalogue().tower.iter().find(named)?;
+    let &Tower { depth, hidden, .. } = tower;
+    let mlp = if tower.gated { 3.0 } else { 2.0 } * hidden * tower.inner;
+    let wide = hidden * tower.merge * tower.merge;
+    let merging = tower.mergers * (wide * wide + wide * tower.out);
+    let patches = (width / tower.patch).floor() * (height / tower.patch).floor();
+    let merged = tower.merge * tower.merge;
+    (patches >= 1.0).then_some(Vision {
+        parameters: depth * (4.0 * hidden * hidden + mlp)
+            + 3.0 * tower.patch * tower.patch * tower.frames * hidden
+            + tower.positions * hidden
+            + merging,
+        patches,
+        tiles: 1.0,
+        merging,
+        merged,
+        hidden,
+        depth,
+        tokens: patches / merged,
+    })
 }
 
 #[derive(Deserialize)]
@@ -222,12 +303,9 @@ fn plain(name: &str) -> String {
 
 /// The published shape of a model that a benchmark names.
 pub fn known(name: &str) -> Option<Shape> {
-    static READ: OnceLock<Vec<Entry>> = OnceLock::new();
-    let entries = READ.get_or_init(|| {
-        toml::from_str::<Catalogue>(MODELS).map_or_else(|_| Vec::new(), |file| file.model)
-    });
     let wanted = plain(name);
-    let entry = entries
+    let entry = catalogue()
+        .model
         .iter()
         .find(|entry| entry.called.iter().any(|called| plain(called) == wanted))?;
     Some(Shape::dense(name, &entry.shape))

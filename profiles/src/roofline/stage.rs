@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::chip::{self, Chip, Engine};
-use super::shape::{DATA_TYPES, Shape, pairs};
+use super::shape::{DATA_TYPES, Shape, Vision, pairs};
 
 /// What a chip cannot do with a model: an answer, not a fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -226,16 +226,20 @@ impl<'a> Placed<'a> {
             host: self.shape.layers * tokens * 1e9 / self.host,
         }
     }
+}
 
-    /// One frame through the vision tower at 16 bits, if the model has one and the engine computes so.
-    pub fn encode(&self, engine: &Engine, threads: Option<u32>) -> Option<Work> {
-        let vision = self.shape.vision.as_ref()?;
-        let peak = engine.peak_gops("fp16", threads)? * 1e9;
-        Some(Work {
-            compute: vision.ops() / peak,
-            stream: 2.0 * vision.parameters / self.dram,
-            feed: 2.0 * 12.0 * vision.hidden * vision.depth * vision.patches / self.port,
-            host: vision.depth * 1e9 / self.host,
-        })
-    }
+/// One frame through a vision tower at 16 bits, if the engine computes so.
+///
+/// Of an NPU one core counts: Rockchip's runtime splits convolutions and additions among cores, and runs the
+/// operators that a transformer is made of on one (RKNN SDK 1.5, multi-core operators).
+pub fn encode(chip: &Chip, engine: &Engine, vision: &Vision, threads: Option<u32>) -> Option<Work> {
+    let units = f64::from(engine.units.unwrap_or(1));
+    let peak = engine.peak_gops("fp16", threads)? * 1e9 / units;
+    let port = engine.port_gbps.map_or(chip.peak_gbps, |port| port / units) * 1e9;
+    Some(Work {
+        compute: vision.ops() / peak,
+        stream: 2.0 * vision.parameters / (chip.peak_gbps * 1e9),
+        feed: vision.activation_bytes() / port,
+        host: vision.depth * 1e9 / (chip.host_gflops * 1e9),
+    })
 }

@@ -5,7 +5,7 @@ use super::efficiency::{Case, Efficiencies, Factors, Family, Phase};
 use super::holdout::{self, Holdout, Prediction};
 use super::profile;
 use super::shape::{Dimensions, Shape, bits};
-use super::stage::{Placed, Refusal};
+use super::stage::{self, Placed, Refusal};
 use crate::import::{Identity, Place, Row, Spread, Test};
 
 fn shape() -> Shape {
@@ -60,6 +60,7 @@ fn shipped_data_are_read() {
     assert!(chips.len() >= 10);
     assert_eq!(chip::shipped().len(), chips.len());
     assert!(super::shape::known("Qwen3 0.6B").is_some());
+    assert!(super::shape::tower("SmolVLM-256M", 512.0, 512.0).is_some());
     let fitted: Efficiencies =
         toml::from_str(include_str!("efficiency.toml")).expect("the file is right");
     for (family, phases) in &fitted.family {
@@ -103,7 +104,7 @@ fn half_the_memory_width_halves_decode_and_leaves_prefill() {
         let placed = Placed::new(chip, "npu", engine, &shape, "w8a8", None).expect("it fits");
         let work = match phase {
             Phase::Prefill => placed.prefill(2048.0, 0.0),
-            Phase::Decode => placed.decode(64.0, 128.0),
+            _ => placed.decode(64.0, 128.0),
         };
         let predicted = efficiencies.predict("rkllm/npu", phase, work, "w8a8");
         predicted.expect("the family is there").secs
@@ -341,6 +342,146 @@ fn a_chip_that_follows_the_law_is_predicted_without_its_rows() {
     assert_eq!(own.len(), 6);
     for error in own {
         assert!((error - 1.0).abs() < 1e-6, "{error}");
+    }
+}
+
+/// Encodes on two made-up chips that follow one law exactly.
+#[test]
+fn a_frame_is_predicted_from_frames_on_other_chips() {
+    let chips = [toy("toy0", 20.0, 2000.0), toy("toy1", 45.0, 8000.0)];
+    let rows = |times: f64| -> Vec<Row> {
+        let all = chips.iter().zip([1.0, times]);
+        let rows = all.flat_map(|(chip, times)| {
+            ["Qwen2-VL-2B", "SmolVLM-256M"].map(|model| {
+                let vision = super::shape::tower(model, 392.0, 392.0).expect("it is known");
+                let work = stage::encode(chip, &chip.engines["npu"], &vision, None);
+                let work = work.expect("it has an FP16 rate");
+                let secs = work.compute + work.stream / 0.9 + 40.0 * work.feed;
+                let pairs = [("soc", chip.key.as_str()), ("model", model)];
+                Row {
+                    identity: pairs
+                        .iter()
+                        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                        .collect::<Identity>(),
+                    test: Test::Encode {
+                        pixels: Some((392, 392)),
+                    },
+                    secs: secs * times,
+                    spread: Spread::Unknown,
+                    cold_s: None,
+                    stated: true,
+                    weights_bytes: None,
+                    place: Place {
+                        file: "toy".to_owned(),
+                        line: 1,
+                    },
+                    shown: String::new(),
+                    block: 1,
+                }
+            })
+        });
+        rows.collect()
+    };
+    let held = |rows: Vec<Row>| {
+        let mut held = Holdout::default();
+        holdout::of(&[("rkllm", rows)], &chips, &mut held);
+        held
+    };
+    let fitted = held(rows(1.0)).efficiencies;
+    let factors = &fitted.family["rkllm/npu"]["encode"];
+    assert!((factors.bounds[2] - 40.0).abs() < 1e-6, "{factors:?}");
+    // A chip slower than the law: the interval of the next one knows.
+    let apart = held(rows(2.0)).efficiencies;
+    let width = |of: &Efficiencies| of.spread["encode"];
+    assert!(width(&fitted) < 1e-6 && width(&apart) > 0.5, "{apart:?}");
+}
+
+#[test]
+fn a_tower_runs_on_one_core_of_an_npu() {
+    let vision = super::shape::tower("Qwen3-VL-2B", 448.0, 448.0).expect("it is known");
+    let one = toy("toy", 34.0, 6000.0);
+    let mut three = one.clone();
+    let engine = three.engines.get_mut("npu").expect("it has one");
+    engine.units = Some(3);
+    let of = |chip: &Chip| {
+        stage::encode(chip, &chip.engines["npu"], &vision, None).expect("it computes in FP16")
+    };
+    let (one, three) = (of(&one), of(&three));
+    assert!((three.compute / one.compute - 3.0).abs() < 1e-9);
+    assert!((three.feed / one.feed - 3.0).abs() < 1e-9);
+    assert_eq!(three.stream, one.stream);
+    // Mergers go over four patches at once.
+    assert!(vision.ops() < 2.0 * vision.parameters * vision.patches);
+    assert_eq!(vision.tokens, 196.0);
+}
+
+#[test]
+fn where_no_frame_was_measured_the_interval_is_that_of_a_stand_in() {
+    let mut all = made_up();
+    all.spread.insert("encode by prefill".to_owned(), 1.0);
+    let work = super::Work {
+        compute: 1.0,
+        stream: 0.0,
+        feed: 0.0,
+        host: 0.0,
+    };
+    let stood_in = all
+        .encode("rkllm/npu", work)
+        .expect("the prefill's factors");
+    assert!((stood_in.high / stood_in.secs - 1.0_f64.exp()).abs() < 1e-9);
+    let own = Factors {
+        bounds: [2.0, 0.0, 0.0, 0.0],
+        ..Factors::default()
+    };
+    let family = all.family.get_mut("rkllm/npu").expect("it is there");
+    family.insert("encode".to_owned(), own);
+    all.spread.insert("encode".to_owned(), 0.1);
+    let own = all.encode("rkllm/npu", work).expect("its own factors");
+    assert!((own.secs - 2.0).abs() < 1e-9 && own.high < 2.3);
+    assert!(all.encode("other", work).is_none());
+}
+
+/// Rows at a depth are judged, or it is said why not.
+#[test]
+fn a_table_of_depths_is_judged_or_listed() {
+    let rows = |depths: &[u64]| -> Vec<Row> {
+        let row = |(at, depth): (usize, &u64)| Row {
+            identity: Identity::new(),
+            test: Test::Decode {
+                tokens: 128,
+                depth: *depth,
+            },
+            secs: 1.0 + *depth as f64 * 1e-4,
+            spread: Spread::Unknown,
+            cold_s: None,
+            stated: true,
+            weights_bytes: None,
+            place: Place {
+                file: "toy".to_owned(),
+                line: at as u64 + 1,
+            },
+            shown: String::new(),
+            block: 1,
+        };
+        depths.iter().enumerate().map(row).collect()
+    };
+    for (depths, judged, listed) in [
+        (&[0, 2048, 8192][..], 1, 0),
+        (&[0, 8192], 0, 1),
+        (&[4096, 8192], 0, 1),
+        (&[0], 0, 0),
+    ] {
+        let mut held = Holdout::default();
+        holdout::of(&[("llama.cpp", rows(depths))], &[], &mut held);
+        assert_eq!(held.long.len(), judged, "{depths:?}");
+        assert_eq!(
+            held.unjudged.len(),
+            listed,
+            "{depths:?} {:?}",
+            held.unjudged
+        );
+        let (text, _) = super::report::text(&held);
+        assert_eq!(text.contains("tg128 @ d8192: "), listed == 1, "{text}");
     }
 }
 

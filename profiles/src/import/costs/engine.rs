@@ -65,8 +65,8 @@ impl<'a> Engine<'a> {
         let prefill = self.sized("prefill", &prefill, None, notes);
         let slope = prefill.map(|form| form[2]);
         let decode = self.sized("decode", &decode, slope, notes);
-        self.encode();
-        self.runs();
+        self.encode(notes);
+        self.runs(notes);
         if !self.cold {
             self.check_both(prefill, decode, notes);
             self.missing(prefill.is_some(), decode.is_some(), notes);
@@ -116,6 +116,10 @@ impl<'a> Engine<'a> {
             let place = &rows.first()?.place;
             notes.add(NoteKind::Warning, &place.file, Some(place.line), text);
         }
+        self.said(stages, &rows, notes);
+        if stated && !self.cold {
+            self.deep(kind, &points, &rows, notes);
+        }
         let key = format!("{}_{kind}", self.name);
         let mut text = String::new();
         // What a token of context costs a generated one, where only the prefill's rows tell.
@@ -129,15 +133,14 @@ impl<'a> Engine<'a> {
         if tabled {
             text += &table(&points, &key);
         } else {
-            let interval = Self::drift(&rows).or_else(|| covering(&points, &form));
+            let factors = wider(drift(&rows), covering(&points, &form));
             for (name, value) in ["fixed_s", "per_token_s", "per_token_context_s"]
                 .iter()
                 .zip(form)
             {
                 let written = assumed.is_some() && name == &"per_token_context_s";
                 if value > 0.0 && !written {
-                    let interval = interval.map(|(low, high)| (low * value, high * value));
-                    _ = writeln!(text, "{name} = {}", quantity(value, &key, interval));
+                    _ = writeln!(text, "{name} = {}", scaled(value, &key, factors));
                 }
             }
             if stated {
@@ -186,6 +189,50 @@ impl<'a> Engine<'a> {
         (!tabled || worst <= 0.1).then_some(form)
     }
 
+    /// Says which rows became which stages.
+    fn said(&self, stages: &[&str], rows: &[&Row], notes: &mut Notes) {
+        let Some(first) = rows.first().filter(|_| !self.cold) else {
+            return;
+        };
+        let text = format!(
+            "engine `{}`: {} of {}",
+            self.name,
+            stages.join(" and "),
+            sources(rows)
+        );
+        notes.add(
+            NoteKind::Read,
+            &first.place.file,
+            Some(first.place.line),
+            text,
+        );
+    }
+
+    /// Warns where no row is without a context beyond what it goes through itself: what it costs there is not measured.
+    fn deep(&self, kind: &str, points: &[Point], rows: &[&Row], notes: &mut Notes) {
+        let least = points.iter().map(|p| p.depth).fold(f64::MAX, f64::min);
+        let tokens = points.iter().map(|p| p.tokens).fold(0.0, f64::max);
+        let Some(first) = rows.first().filter(|_| least > tokens) else {
+            return;
+        };
+        let several = points.iter().any(|point| point.depth > least);
+        let text = format!(
+            "engine `{}`, {kind}: no row has a context below {least} tokens; there {}: `llama-bench -d 0,{least}` measures it",
+            self.name,
+            if several {
+                "the line through the deeper rows goes on, as nobody measured"
+            } else {
+                "the cost is taken to be the same, which is more than it is"
+            }
+        );
+        notes.add(
+            NoteKind::Warning,
+            &first.place.file,
+            Some(first.place.line),
+            text,
+        );
+    }
+
     /// Writes a decode's slope that was taken from the prefill's.
     fn assume_slope(&mut self, text: &mut String, key: &str, slope: f64) {
         let key = format!("{key}_slope");
@@ -207,22 +254,6 @@ impl<'a> Engine<'a> {
         };
         let source = sources(rows);
         self.origins += &origin(key, kind, &source, how);
-    }
-
-    /// How far a drift over repeats goes below and above the mean, as factors.
-    fn drift(rows: &[&Row]) -> Option<(f64, f64)> {
-        let mut widest: Option<(f64, f64)> = None;
-        for row in rows {
-            let Spread::Samples(samples) = &row.spread else {
-                continue;
-            };
-            if let Some(trend) = trend(samples) {
-                let (a, b) = (trend.first / row.secs, trend.last / row.secs);
-                let (low, high) = widest.unwrap_or((1.0, 1.0));
-                widest = Some((low.min(a.min(b)), high.max(a.max(b))));
-            }
-        }
-        widest
     }
 
     /// Bytes of the weights that the stage reads. A mixture of experts reads some of them, which no table says.
@@ -307,7 +338,7 @@ impl<'a> Engine<'a> {
         format!("cv = {}\n", quantity(cv.min(100.0), key, None))
     }
 
-    fn encode(&mut self) {
+    fn encode(&mut self, notes: &mut Notes) {
         let rows: Vec<Row> = self
             .rows
             .iter()
@@ -328,6 +359,7 @@ impl<'a> Engine<'a> {
         let Some(first) = rows.first() else {
             return;
         };
+        self.said(&["encode"], &refs, notes);
         let text = if sizes.len() > 1 {
             let list = |texts: Vec<String>| texts.join(", ");
             format!(
@@ -341,17 +373,14 @@ impl<'a> Engine<'a> {
                 list(sizes.values().map(|secs| number(*secs)).collect()),
             )
         } else {
-            format!(
-                "fixed_s = {}\n",
-                quantity(first.secs, &key, Self::drift(&refs))
-            )
+            format!("fixed_s = {}\n", scaled(first.secs, &key, drift(&refs)))
         };
         let text = text + &self.spread(&refs, &format!("{key}_spread"));
         _ = write!(self.body, "\n[engines.{}.stages.encode]\n{text}", self.name);
         self.origin(&key, false, &refs, "Time of a frame in the vision tower");
     }
 
-    fn runs(&mut self) {
+    fn runs(&mut self, notes: &mut Notes) {
         let is_run = |row: &&Row| matches!(row.test, Test::Run(_));
         let one = self.rows.iter().filter(is_run).count() == 1;
         for row in self.rows.clone() {
@@ -371,8 +400,8 @@ impl<'a> Engine<'a> {
             let head = table(&stage);
             let key = format!("{}-run-{stage}", self.name);
             let rows = [&row];
-            let interval = Self::drift(&rows);
-            let text = format!("fixed_s = {}\n", quantity(row.secs, &key, interval))
+            self.said(&[&stage], &rows, notes);
+            let text = format!("fixed_s = {}\n", scaled(row.secs, &key, drift(&rows)))
                 + &self.spread(&rows, &format!("{key}-spread"));
             self.body += &head;
             self.body += &text;
@@ -520,6 +549,35 @@ fn attend(points: &[Point], form: &[f64; TERMS], slope: f64) -> Option<[f64; TER
     let longest = points.iter().map(|point| point.tokens).fold(0.0, f64::max);
     let rest = form[1] - slope * (longest - 1.0) / 2.0;
     (rest > form[1] / 2.0).then_some([form[0], rest, slope])
+}
+
+/// How far repeats that drift go below and above their mean, as factors: all of them, not only what the drift's two
+/// ends come to.
+fn drift(rows: &[&Row]) -> Option<(f64, f64)> {
+    rows.iter().fold(None, |widest, row| match &row.spread {
+        Spread::Samples(samples) if trend(samples).is_some() => {
+            let factors = samples.iter().map(|secs| secs / row.secs);
+            let all = factors.fold((1.0_f64, 1.0_f64), |(low, high), factor| {
+                (low.min(factor), high.max(factor))
+            });
+            wider(widest, Some(all))
+        }
+        _ => widest,
+    })
+}
+
+/// The factors that hold both.
+fn wider(a: Option<(f64, f64)>, b: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
+}
+
+/// A cost with an interval that is stated in factors on it.
+fn scaled(value: f64, key: &str, factors: Option<(f64, f64)>) -> String {
+    let interval = factors.map(|(low, high)| (low * value, high * value));
+    quantity(value, key, interval)
 }
 
 /// Factors on a form within which every measured time lies, where it does not meet them all.

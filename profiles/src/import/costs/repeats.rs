@@ -185,22 +185,24 @@ fn describe(row: &mut Row, repeats: usize, notes: &mut Notes) {
     }
     if let Some(trend) = trend(samples) {
         let text = format!(
-            "`{}`: times {} from {} to {} s over {} repeats ({:+.0} %): {}; this is no noise, so it is given as an interval",
+            "`{}`: times {} over {} repeats: a mean of {} s in the first third, of {} s in the last ({:+.0} %): {}; this is no noise, so all of it, {} to {} s, is given as an interval",
             row.test,
             if trend.last > trend.first {
                 "rise"
             } else {
                 "fall"
             },
+            samples.len(),
             number(trend.first),
             number(trend.last),
-            samples.len(),
             100.0 * (trend.last / trend.first - 1.0),
             if trend.last > trend.first {
                 "throttling"
             } else {
                 "warming up"
             },
+            number(quantile(samples, 0.0)),
+            number(quantile(samples, 1.0)),
         );
         notes.add(NoteKind::Trend, &file, Some(line), text);
     } else if samples.len() >= 2 {

@@ -7,12 +7,15 @@ use super::super::row::{Identity, Row};
 use super::{OF_ENGINE, SECTION};
 
 /// Words that a board's, a computer's or a chip's name begins with; what follows is its kind.
-const MAKERS: [&str; 26] = [
+const MAKERS: [&str; 32] = [
     "banana",
     "beagle",
     "dimensity",
     "dragon",
     "exynos",
+    "galaxy",
+    "ipad",
+    "iphone",
     "jetson",
     "khadas",
     "kirin",
@@ -20,12 +23,14 @@ const MAKERS: [&str; 26] = [
     "nanopc",
     "nanopi",
     "odroid",
+    "oneplus",
     "orange",
     "pi",
     "pixel",
     "poco",
     "radxa",
     "raspberry",
+    "redmi",
     "rock",
     "rockchip",
     "rpi",
@@ -34,6 +39,7 @@ const MAKERS: [&str; 26] = [
     "steam",
     "tegra",
     "visionfive",
+    "xiaomi",
 ];
 /// Words within such a name.
 const KINDS: [&str; 21] = [
@@ -45,9 +51,29 @@ const CHIPS: [&str; 12] = [
     "a", "bcm", "imx", "mt", "qcm", "qcs", "rk", "s", "sa", "sc", "sm", "x1e",
 ];
 
+/// Letters before a number that are no device's: tests and options, types of weights, versions, models, units of a chip.
+const NO_DEVICE: [&str; 38] = [
+    "avx", "b", "bf", "c", "cpu", "ctx", "cuda", "d", "ddr", "exp", "f", "fa", "fp", "gen", "glm",
+    "gpt", "gpu", "int", "iq", "k", "lfm", "mtl", "n", "ngl", "npu", "p", "phi", "pp", "q", "qwen",
+    "r", "rev", "sve", "t", "tg", "ub", "v", "w",
+];
+/// How a CPU's frequency is governed, and what is said of clocks without a number.
+const GOVERNORS: [&str; 10] = [
+    "conservative",
+    "interactive",
+    "maxn",
+    "ondemand",
+    "overclocked",
+    "performance",
+    "powersave",
+    "schedutil",
+    "stock",
+    "userspace",
+];
+
 /// Takes the section out of what was measured where it tells nothing apart: no test is in two sections of one thing,
-/// and no two of its sections name different boards or clocks. Sentences before the tables of a post are sections as
-/// well.
+/// and no two of its sections name different boards, clocks or other settings. Lines right before the tables of a post
+/// are sections as well.
 pub(super) fn join(rows: &mut [Row], notes: &mut Notes) {
     let without = |row: &Row| {
         let mut identity = row.identity.clone();
@@ -62,7 +88,7 @@ pub(super) fn join(rows: &mut [Row], notes: &mut Notes) {
     };
     let mut things: BTreeMap<Identity, BTreeMap<String, BTreeSet<Option<String>>>> =
         BTreeMap::new();
-    let mut named: BTreeMap<Identity, [BTreeSet<Vec<String>>; 2]> = BTreeMap::new();
+    let mut named: BTreeMap<Identity, [BTreeSet<Vec<String>>; NAMES.len()]> = BTreeMap::new();
     for row in rows.iter() {
         let section = row.identity.get(SECTION);
         let tests = things.entry(without(row)).or_default();
@@ -70,44 +96,71 @@ pub(super) fn join(rows: &mut [Row], notes: &mut Notes) {
         sections.insert(section.cloned());
         if let Some(section) = section {
             let names = named.entry(board(row)).or_default();
-            for (names, name) in names
-                .iter_mut()
-                .zip([board_of(section), clocks_of(section)])
-            {
+            for (names, of) in names.iter_mut().zip(NAMES) {
+                let name = of(section);
                 names.extend((!name.is_empty()).then_some(name));
             }
         }
     }
-    let mut joined: BTreeSet<String> = BTreeSet::new();
+    let mut joined: BTreeMap<Identity, BTreeSet<Option<String>>> = BTreeMap::new();
     for row in rows {
+        let board = board(row);
         let apart = named
-            .get(&board(row))
+            .get(&board)
             .is_some_and(|names| names.iter().any(|names| names.len() > 1));
         let thing = things.get(&without(row));
-        if !apart
-            && thing.is_some_and(|tests| tests.values().all(|sections| sections.len() == 1))
-            && let Some(section) = row.identity.remove(SECTION)
-        {
-            joined.insert(section);
+        if !apart && thing.is_some_and(|tests| tests.values().all(|sections| sections.len() == 1)) {
+            let section = row.identity.remove(SECTION);
+            joined.entry(board).or_default().insert(section);
         }
     }
-    if joined.len() > 1 {
-        let list: Vec<String> = joined
+    let mut said: BTreeSet<String> = BTreeSet::new();
+    for sections in joined.into_values().filter(|sections| sections.len() > 1) {
+        let list: Vec<String> = sections
             .iter()
             .take(8)
-            .map(|name| format!("`{name}`"))
+            .map(|name| match name {
+                Some(name) => format!("`{name}`"),
+                None => "rows under no heading".to_owned(),
+            })
             .collect();
         let text = format!(
             "the sections {} are taken as of one thing: no test of one engine is in two of them (`--only section=…` chooses one)",
             list.join(", ")
         );
-        notes.add(NoteKind::Warning, "", None, text);
+        if said.insert(text.clone()) {
+            notes.add(NoteKind::Warning, "", None, text);
+        }
     }
 }
 
+/// What a section's title may name, of which two different ones are different things.
+const NAMES: [fn(&str) -> Vec<String>; 6] = [
+    board_of,
+    clocks_of,
+    settings_of,
+    memory_of,
+    build_of,
+    bound_of,
+];
+
 fn words(section: &str) -> Vec<String> {
-    section
-        .to_lowercase()
+    let lower = section.to_lowercase();
+    let chars: Vec<char> = lower.chars().collect();
+    let digit = |at: Option<usize>| {
+        at.and_then(|at| chars.get(at))
+            .is_some_and(char::is_ascii_digit)
+    };
+    // A decimal comma is no end of a word.
+    let plain: String = chars
+        .iter()
+        .enumerate()
+        .map(|(at, c)| match c {
+            ',' if digit(at.checked_sub(1)) && digit(Some(at + 1)) => '.',
+            c => *c,
+        })
+        .collect();
+    plain
         .split(|c: char| !c.is_alphanumeric() && c != '.')
         .map(|word| word.trim_matches('.').to_owned())
         .filter(|word| !word.is_empty())
@@ -118,7 +171,11 @@ fn words(section: &str) -> Vec<String> {
 fn board_of(section: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut within = false;
-    for word in words(section) {
+    let builds = build_of(section);
+    for word in words(section)
+        .into_iter()
+        .filter(|word| !builds.contains(word))
+    {
         let chip = CHIPS.iter().any(|start| {
             let number = word.strip_prefix(start).unwrap_or("");
             number.len() >= 3 && number.starts_with(|c: char| c.is_ascii_digit())
@@ -129,12 +186,83 @@ fn board_of(section: &str) -> Vec<String> {
             && !["gb", "w", "t"].iter().any(|unit| word.ends_with(unit));
         within = MAKERS.contains(&word.as_str())
             || chip
+            || device(&word)
             || (within && (number || KINDS.contains(&word.as_str())));
         if within {
             names.push(word);
         }
     }
     names
+}
+
+/// Whether a word is a device's by its form: a few letters and a number, as `s24`, `m2`, `vim4`.
+fn device(word: &str) -> bool {
+    let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = word.len() - letters.len();
+    (1..=4).contains(&digits)
+        && (1..=4).contains(&letters.len())
+        && letters.bytes().all(|c| c.is_ascii_lowercase())
+        && !NO_DEVICE.contains(&letters)
+}
+
+/// Governors, power modes and what is said of clocks, in a section's title.
+fn settings_of(section: &str) -> Vec<String> {
+    let watts = |word: &str| {
+        let number = word.strip_suffix('w');
+        number.is_some_and(|number| !number.is_empty() && number.parse::<f64>().is_ok())
+    };
+    let all = words(section).into_iter();
+    all.filter(|word| GOVERNORS.contains(&word.as_str()) || watts(word))
+        .collect()
+}
+
+/// Memory in a section's title: its type, width and size.
+fn memory_of(section: &str) -> Vec<String> {
+    let words = words(section);
+    let is = |(at, word): (usize, &String)| {
+        let before = at.checked_sub(1).and_then(|at| words.get(at));
+        let sized = |unit: &str| {
+            let number = word.strip_suffix(unit)?;
+            let number = if number.is_empty() { before? } else { number };
+            number.parse::<u32>().ok()?;
+            Some(format!("{number}{unit}"))
+        };
+        let typed = word.starts_with("lpddr") || word.starts_with("ddr");
+        typed
+            .then(|| word.clone())
+            .or_else(|| sized("bit"))
+            .or_else(|| sized("gb"))
+    };
+    words.iter().enumerate().filter_map(is).collect()
+}
+
+/// Builds in a section's title: `b4000`, and what follows `commit`, `build` or `version`.
+fn build_of(section: &str) -> Vec<String> {
+    let words = words(section);
+    let numbered = |word: &str| {
+        let number = word.strip_prefix('b').unwrap_or("");
+        number.len() >= 3 && number.bytes().all(|c| c.is_ascii_digit())
+    };
+    let is = |(at, word): (usize, &String)| {
+        let before = at.checked_sub(1).and_then(|at| words.get(at));
+        let said = before.is_some_and(|before| {
+            ["commit", "build", "version", "release", "tag"].contains(&before.as_str())
+        });
+        let named = said && word.contains(|c: char| c.is_ascii_digit());
+        (named || numbered(word)).then(|| word.clone())
+    };
+    words.iter().enumerate().filter_map(is).collect()
+}
+
+/// What stood before the program in a section's command: CPUs, environment, machine.
+fn bound_of(section: &str) -> Vec<String> {
+    let before = ["taskset", "numactl", "nice", "chrt", "adb", "env"];
+    let part = section.split("; ").find(|part| {
+        let first = part.split(' ').next().unwrap_or("");
+        before.contains(&first) || first.contains('=') || first.contains('@')
+    });
+    let words = part.unwrap_or("").split_whitespace();
+    words.map(str::to_owned).collect()
 }
 
 /// Clocks that a section's title names, in MHz.
@@ -159,19 +287,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boards_and_clocks_are_read_from_titles() {
-        for (title, board, clocks) in [
-            ("Raspberry Pi 5", "raspberry pi 5", ""),
-            ("Radxa Rock 5B (RK3588), pp512", "radxa rock 5b rk3588", ""),
-            ("on a Raspberry Pi 5 8GB, CPU", "raspberry pi 5", ""),
-            ("Jetson Orin Nano at 25W", "jetson orin nano", ""),
-            ("CPU at 2.4 GHz, DDR 2133MHz", "", "2400 2133"),
-            ("7B gen 128", "", ""),
-            ("Got it today! What I see", "", ""),
-            ("then with vulkan", "", ""),
+    fn what_a_title_names_is_read() {
+        // Board, clocks, settings, memory, build, binding.
+        for (title, names) in [
+            ("Raspberry Pi 5", ["raspberry pi 5", "", "", "", "", ""]),
+            (
+                "Radxa Rock 5B (RK3588), pp512",
+                ["radxa rock 5b rk3588", "", "", "", "", ""],
+            ),
+            (
+                "on a Raspberry Pi 5 8GB, CPU",
+                ["raspberry pi 5", "", "", "8gb", "", ""],
+            ),
+            (
+                "Jetson Orin Nano at 25W",
+                ["jetson orin nano", "", "25w", "", "", ""],
+            ),
+            (
+                "CPU at 2.4 GHz, DDR 2133MHz",
+                ["", "2400 2133", "", "ddr", "", ""],
+            ),
+            ("Rock mit 1,8 GHz", ["rock", "1800", "", "", "", ""]),
+            ("7B gen 128", [""; 6]),
+            ("Got it today! What I see", [""; 6]),
+            ("then with vulkan", [""; 6]),
+            ("tg128 @ d4096, q4_0, t4, ngl99, qwen2", [""; 6]),
+            ("Galaxy S24 Ultra", ["galaxy s24 ultra", "", "", "", "", ""]),
+            ("M2 Pro MacBook", ["m2 pro", "", "", "", "", ""]),
+            ("governor = powersave", ["", "", "powersave", "", "", ""]),
+            (
+                "64-bit LPDDR5, 16 GB",
+                ["", "", "", "64bit lpddr5 16gb", "", ""],
+            ),
+            (
+                "With commit def456 (b4000)",
+                ["", "", "", "", "def456 b4000", ""],
+            ),
+            (
+                "Big cores; taskset -c 4-7",
+                ["", "", "", "", "", "taskset -c 4-7"],
+            ),
         ] {
-            assert_eq!(board_of(title).join(" "), board, "{title}");
-            assert_eq!(clocks_of(title).join(" "), clocks, "{title}");
+            let read = NAMES.map(|of| of(title).join(" "));
+            assert_eq!(read, names, "{title}");
         }
     }
 }

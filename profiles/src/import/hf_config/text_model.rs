@@ -6,19 +6,12 @@ use serde_json::Value;
 
 use super::super::model::{Known, Layers};
 use super::super::{Options, text};
+use super::kinds::{Kind, Kinds};
 use super::precision::{self, Precision};
 use super::{Config, Fault, count};
 
 const LAYERS_MAX: f64 = 4096.0;
 const CACHE_BYTES: f64 = 2.0;
-
-/// How a layer attends.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Full,
-    Window,
-    Linear,
-}
 
 struct Shape<'a> {
     table: &'a Value,
@@ -30,9 +23,13 @@ struct Shape<'a> {
 }
 
 /// Keys that are whole numbers from 1.
-const COUNTS: [&str; 12] = [
+const COUNTS: [&str; 16] = [
     "num_key_value_heads",
+    "num_kv_heads",
+    "n_head_kv",
+    "multi_query_group_num",
     "head_dim",
+    "attention_window_size",
     "sliding_window",
     "max_position_embeddings",
     "vocab_size",
@@ -74,7 +71,9 @@ fn readable(config: &Config<'_>) -> Result<(), Fault> {
         // Widths layer by layer: what they are counted for is then missing, and said to be.
         let each_layer = key == "intermediate_size" && value.is_array();
         let none = least == 0 && value.as_f64() == Some(0.0);
-        if count(table, key).is_none() && !none && !each_layer {
+        // EXAONE 4 writes letters.
+        let letters = key.ends_with("sliding_window_pattern") && value.is_string();
+        if count(table, key).is_none() && !none && !each_layer && !letters {
             let (path, line) = config.place(key);
             let shown = text::short(&value.to_string());
             let text = format!(
@@ -101,7 +100,7 @@ fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
             })
     };
     readable(config)?;
-    let layers = need(&["num_hidden_layers", "n_layer", "num_layers"])?;
+    let layers = need(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"])?;
     if layers > LAYERS_MAX {
         return Err((
             config.line("num_hidden_layers"),
@@ -109,16 +108,22 @@ fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
         ));
     }
     let hidden = need(&["hidden_size", "n_embd", "d_model"])?;
-    let heads = need(&["num_attention_heads", "n_head"])?;
-    let kv_heads = count(table, "num_key_value_heads").unwrap_or(heads);
-    if heads % kv_heads != 0.0 {
-        let (path, line) = config.place("num_key_value_heads");
-        let text = format!(
-            "`{path}` is {kv_heads} for {heads} heads: each KV head serves as many heads, so it divides them"
-        );
-        return Err((line, text));
-    }
-    let head = count(table, "head_dim").unwrap_or(hidden / heads);
+    let heads = need(&["num_attention_heads", "n_head", "n_heads"])?;
+    let kv_heads = kv_heads(config, table, heads)?;
+    let stated = ["head_dim", "attention_head_dim", "kv_channels"]
+        .iter()
+        .find_map(|key| count(table, key));
+    let head = match stated {
+        Some(width) => width,
+        None if hidden % heads == 0.0 => hidden / heads,
+        None => {
+            let (path, line) = config.place("hidden_size");
+            let text = format!(
+                "`{path}` is {hidden}, which {heads} heads do not divide, and `head_dim` is missing: how wide a head is, is unknown"
+            );
+            return Err((line, text));
+        }
+    };
     Ok(Shape {
         table,
         layers: layers as usize,
@@ -129,112 +134,113 @@ fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
     })
 }
 
-impl Shape<'_> {
-    /// The kind of each layer, and what is not certain.
-    fn kinds(&self, config: &Config<'_>) -> Result<(Vec<Kind>, Option<String>), Fault> {
-        // A window as long as the whole context is none.
-        let longest = count(self.table, "max_position_embeddings");
-        let window = count(self.table, "sliding_window")
-            .filter(|window| longest.is_none_or(|longest| *window < longest));
-        let listed = count(self.table, "sliding_window");
-        if let Some(Value::Array(list)) = self.table.get("layer_types") {
-            if list.len() != self.layers {
-                let text = format!(
-                    "`layer_types` has {} entries for {} layers",
-                    list.len(),
-                    self.layers
-                );
-                return Err((config.line("layer_types"), text));
-            }
-            let mut kinds = Vec::with_capacity(list.len());
-            for name in list {
-                kinds.push(match name.as_str().unwrap_or("") {
-                    "full_attention" | "attention" => Kind::Full,
-                    "sliding_attention" | "chunked_attention" => {
-                        match listed.or(count(self.table, "attention_chunk_size")) {
-                            Some(_) => Kind::Window,
-                            None => return Err((
-                                config.line("sliding_window"),
-                                "`layer_types` has sliding layers and `sliding_window` is missing"
-                                    .to_owned(),
-                            )),
-                        }
-                    }
-                    "linear_attention" | "conv" | "mamba" | "recurrent" => Kind::Linear,
-                    other => {
-                        let text = format!("`layer_types` has `{other}`, which is not known");
-                        return Err((config.line("layer_types"), text));
-                    }
-                });
-            }
-            return Ok((kinds, None));
-        }
-        let every = |every: f64, other: Kind| {
-            let every = every as usize;
-            (0..self.layers)
-                .map(|layer| {
-                    if (layer + 1) % every == 0 {
-                        Kind::Full
-                    } else {
-                        other
-                    }
-                })
-                .collect()
+/// Heads of keys and values, by the keys of all families that do not call them `num_key_value_heads`.
+fn kv_heads(config: &Config<'_>, table: &Value, heads: f64) -> Result<f64, Fault> {
+    let flag = |key: &str| table.get(key).and_then(Value::as_bool);
+    let family = table
+        .get("model_type")
+        .and_then(Value::as_str)
+        .unwrap_or("");
+    let listed = ["num_key_value_heads", "num_kv_heads", "n_head_kv"]
+        .into_iter()
+        .find_map(|key| Some((key, count(table, key)?)));
+    let falcon = ["falcon", "RefinedWeb", "RefinedWebModel"].contains(&family);
+    let (key, kv_heads) = if falcon && flag("new_decoder_architecture") != Some(true) {
+        // Falcon 7B states 71 heads beside `multi_query`, and has one.
+        let one = flag("multi_query").unwrap_or(true);
+        ("multi_query", if one { 1.0 } else { heads })
+    } else if flag("multi_query_attention") == Some(true) {
+        let Some(groups) = count(table, "multi_query_group_num") else {
+            let (path, line) = config.place("multi_query_attention");
+            let text = format!("`{path}` is on and `multi_query_group_num` is missing");
+            return Err((line, text));
         };
-        if let Some(interval) = count(self.table, "full_attention_interval") {
-            return Ok((every(interval, Kind::Linear), None));
-        }
-        let pattern = count(self.table, "sliding_window_pattern")
-            .or(count(self.table, "_sliding_window_pattern"));
-        if let (Some(pattern), Some(_)) = (pattern, window) {
-            return Ok((every(pattern, Kind::Window), None));
-        }
-        // Qwen's switch: where it is off, the window beside it means nothing.
-        let switch = self
-            .table
-            .get("use_sliding_window")
-            .and_then(Value::as_bool);
-        match (window, switch) {
-            (None, _) | (_, Some(false)) => Ok((vec![Kind::Full; self.layers], None)),
-            (Some(_), Some(true)) => {
-                let from = self
-                    .table
-                    .get("max_window_layers")
-                    .and_then(Value::as_u64)
-                    .unwrap_or(0) as usize;
-                let kinds = (0..self.layers).map(|layer| {
-                    if layer >= from {
-                        Kind::Window
-                    } else {
-                        Kind::Full
-                    }
-                });
-                Ok((kinds.collect(), None))
-            }
-            (Some(_), None) => {
-                let model = self
-                    .table
-                    .get("model_type")
-                    .and_then(Value::as_str)
-                    .unwrap_or("");
-                if ["mistral", "mixtral", "phi3", "starcoder2"].contains(&model) {
-                    return Ok((vec![Kind::Window; self.layers], None));
-                }
-                let doubt = "`sliding_window` is there and of which layers is not said: all are counted as growing";
-                Ok((vec![Kind::Full; self.layers], Some(doubt.to_owned())))
-            }
+        ("multi_query_group_num", groups)
+    } else if let Some(listed) = listed {
+        listed
+    } else if flag("multi_query").unwrap_or(family == "gpt_bigcode") {
+        ("multi_query", 1.0)
+    } else {
+        ("num_key_value_heads", heads)
+    };
+    if heads % kv_heads != 0.0 {
+        let (path, line) = config.place(key);
+        let text = format!(
+            "`{path}` is {kv_heads} for {heads} heads: each KV head serves as many heads, so it divides them"
+        );
+        return Err((line, text));
+    }
+    Ok(kv_heads)
+}
+
+impl Shape<'_> {
+    fn kinds<'a, 'c>(&'a self, config: &'a Config<'c>) -> Kinds<'a, 'c> {
+        Kinds {
+            config,
+            table: self.table,
+            layers: self.layers,
         }
     }
 
-    /// Bytes of the state of a linear-attention layer: 32-bit state, and its convolution.
-    fn state(&self) -> f64 {
-        let get = |key: &str| count(self.table, key).unwrap_or(0.0);
-        let keys = get("linear_num_key_heads") * get("linear_key_head_dim");
-        let values = get("linear_num_value_heads") * get("linear_value_head_dim");
-        let state = get("linear_num_value_heads")
-            * get("linear_key_head_dim")
-            * get("linear_value_head_dim");
-        4.0 * (state + (2.0 * keys + values) * (get("linear_conv_kernel_dim") - 1.0).max(0.0))
+    /// Bytes of the 32-bit state of a layer that keeps one, with its convolution's; `None` where the file does not
+    /// state what it is counted from.
+    fn state(&self) -> Option<f64> {
+        let get = |keys: &[&str]| keys.iter().find_map(|key| count(self.table, key));
+        let numbers = self
+            .gated_delta()
+            .or_else(|| self.mamba())
+            .or_else(|| {
+                // LFM2's short convolutions.
+                Some(self.hidden * (get(&["conv_L_cache"])? - 1.0))
+            })
+            .or_else(|| {
+                // RecurrentGemma's gated recurrence.
+                self.table
+                    .get("lru_width")
+                    .or(self.table.get("conv1d_width"))?;
+                Some(
+                    get(&["lru_width"]).unwrap_or(self.hidden)
+                        * get(&["conv1d_width"]).unwrap_or(4.0),
+                )
+            })
+            .or_else(|| {
+                // MiniMax's lightning attention.
+                self.table.get("attn_type_list")?;
+                Some(self.heads * self.head * self.head)
+            })?;
+        Some(4.0 * numbers)
+    }
+
+    /// Numbers of a gated delta rule's state (Qwen3-Next, Qwen3.5).
+    fn gated_delta(&self) -> Option<f64> {
+        let get = |key: &str| count(self.table, key);
+        let (key, value) = (get("linear_key_head_dim")?, get("linear_value_head_dim")?);
+        let keys = get("linear_num_key_heads")? * key;
+        let values = get("linear_num_value_heads")?;
+        let kernel = get("linear_conv_kernel_dim").unwrap_or(1.0);
+        Some(values * key * value + (2.0 * keys + values * value) * (kernel - 1.0))
+    }
+
+    /// Numbers of a Mamba layer's state: of the second version, whose heads are stated, the convolution also goes
+    /// over what it reads and writes the state by.
+    fn mamba(&self) -> Option<f64> {
+        let get = |keys: &[&str]| keys.iter().find_map(|key| count(self.table, key));
+        let heads = get(&["mamba_n_heads", "mamba_num_heads", "n_mamba_heads"]);
+        let width = get(&["mamba_d_head", "mamba_head_dim", "mamba_headdim"]);
+        let expanded = get(&["mamba_expand"]).map(|expand| expand * self.hidden);
+        let inner = get(&["mamba_d_ssm"])
+            .or_else(|| Some(heads? * width?))
+            .or(expanded)?;
+        let size = get(&["mamba_d_state", "ssm_state_size"])?;
+        let kernel = get(&["mamba_d_conv", "conv_kernel"])?;
+        let mixed = match heads {
+            Some(_) => {
+                let groups = get(&["mamba_n_groups", "n_groups", "mamba_ngroups"])?;
+                inner + 2.0 * groups * size
+            }
+            None => inner,
+        };
+        Some(inner * size + mixed * (kernel - 1.0))
     }
 
     /// Bytes that a token costs in an attention layer's cache.
@@ -270,15 +276,18 @@ impl Shape<'_> {
     /// The parameters; `None` where the file does not state what they are counted from, or its projections are
     /// shaped otherwise.
     fn parameters(&self, config: &Config<'_>) -> Result<Option<Parameters>, Fault> {
-        let (kinds, _) = self.kinds(config)?;
+        let (kinds, _) = self.kinds(config).each()?;
         let table = self.table;
         let get = |key: &str| count(table, key);
-        let Some(vocabulary) = get("vocab_size") else {
+        let Some(vocabulary) = get("vocab_size").or(get("padded_vocab_size")) else {
             return Ok(None);
         };
+        let falcon = self.family() == "falcon";
         let Some(inner) = get("intermediate_size")
             .or(get("n_inner"))
+            .or(get("ffn_hidden_size"))
             .or(get("moe_intermediate_size"))
+            .or(falcon.then_some(4.0 * self.hidden))
         else {
             return Ok(None);
         };
@@ -301,14 +310,14 @@ impl Shape<'_> {
             let values = get("linear_num_value_heads") * get("linear_value_head_dim");
             self.hidden * (2.0 * keys + 3.0 * values + 2.0 * get("linear_num_value_heads"))
         };
-        // Gate, up and down, as nearly all have.
-        let dense = 3.0 * self.hidden * inner;
+        let matrices = if self.gated() { 3.0 } else { 2.0 };
+        let dense = matrices * self.hidden * inner;
         let experts = get("num_experts")
             .or(get("num_local_experts"))
             .or(get("n_routed_experts"));
         let expert = get("moe_intermediate_size").unwrap_or(inner);
         let always = get("shared_expert_intermediate_size").unwrap_or(0.0);
-        let of = |count: f64| 3.0 * self.hidden * (count * expert + always);
+        let of = |count: f64| matrices * self.hidden * (count * expert + always);
         let (all, width) = match experts {
             Some(experts) => {
                 let chosen = get("num_experts_per_tok").unwrap_or(experts);
@@ -322,10 +331,11 @@ impl Shape<'_> {
         };
         let (mut layers, mut active) = (0.0, 0.0);
         for kind in kinds {
-            let mixer = if kind == Kind::Linear {
-                linear
-            } else {
-                attention
+            let mixer = match kind {
+                Kind::Full | Kind::Window | Kind::Picture => attention,
+                // Of other mixers the file states no more than what their states are counted from.
+                Kind::Fixed if linear > 0.0 => linear,
+                Kind::Fixed | Kind::Both | Kind::Nothing => return Ok(None),
             };
             layers += mixer + all.0 + 2.0 * self.hidden;
             active += mixer + all.1 + 2.0 * self.hidden;
@@ -341,16 +351,56 @@ impl Shape<'_> {
     }
 }
 
+/// Families whose MLP has no gate: two matrices rather than three.
+const UNGATED: [&str; 18] = [
+    "apertus",
+    "arcee",
+    "bloom",
+    "codegen",
+    "falcon",
+    "gpt2",
+    "gpt_bigcode",
+    "gpt_neo",
+    "gpt_neox",
+    "gptj",
+    "mpt",
+    "nemotron",
+    "nemotron_h",
+    "opt",
+    "persimmon",
+    "phi",
+    "phi-msft",
+    "starcoder2",
+];
+
+impl Shape<'_> {
+    fn family(&self) -> &str {
+        let name = self.table.get("model_type").and_then(Value::as_str);
+        name.unwrap_or("")
+    }
+
+    /// Whether the MLP has a gate beside up and down: by the family, and of others by an activation that no gate has.
+    fn gated(&self) -> bool {
+        let act = ["hidden_act", "activation_function", "hidden_activation"]
+            .iter()
+            .find_map(|key| self.table.get(key)?.as_str())
+            .unwrap_or("");
+        let plain = ["gelu_new", "gelu_fast", "quick_gelu", "relu", "relu2"];
+        !UNGATED.contains(&self.family()) && !plain.contains(&act)
+    }
+}
+
 /// The shape that a roofline starts from.
 pub(super) fn roofline(config: &Config<'_>, name: &str) -> Result<crate::roofline::Shape, Fault> {
     let shape = shape(config)?;
+    shape.kinds(config).unread()?;
     let Some(parameters) = shape.parameters(config)? else {
         return Err((
             1,
-            "`vocab_size` or `intermediate_size` is missing, or attention is latent: operations cannot be counted".to_owned(),
+            "`vocab_size` or `intermediate_size` is missing, attention is latent, or layers mix in another way: operations cannot be counted".to_owned(),
         ));
     };
-    let (kinds, _) = shape.kinds(config)?;
+    let (kinds, _) = shape.kinds(config).each()?;
     let attending = kinds.iter().filter(|kind| **kind == Kind::Full).count();
     Ok(crate::roofline::Shape {
         name: name.to_owned(),
@@ -370,30 +420,30 @@ pub(super) fn roofline(config: &Config<'_>, name: &str) -> Result<crate::rooflin
     })
 }
 
-/// How the layers keep their context.
-pub(super) fn layers(config: &Config<'_>) -> Result<Layers, Fault> {
+/// How the layers keep their context; `doubts` are keys that look as if they said something of it and are not known.
+pub(super) fn layers(config: &Config<'_>, doubts: &mut Vec<Fault>) -> Result<Layers, Fault> {
     let shape = shape(config)?;
-    let (kinds, doubt) = shape.kinds(config)?;
+    let (kinds, doubt) = shape.kinds(config).each()?;
+    doubts.extend(shape.kinds(config).unread()?);
     let shared = count(shape.table, "num_kv_shared_layers")
         .map_or(0, |n| n as usize)
         .min(shape.layers);
-    let window =
-        count(shape.table, "sliding_window").or(count(shape.table, "attention_chunk_size"));
+    let window = shape.kinds(config).window().unwrap_or(0.0) as u64;
     let mut layers = Layers {
         shared: shared as u64,
         doubt,
         ..Layers::default()
     };
     for kind in kinds.iter().take(shape.layers - shared) {
+        if [Kind::Fixed, Kind::Both].contains(kind) {
+            layers.fixed.0 += 1;
+            layers.fixed.1 += shape.state().unwrap_or(0.0);
+        }
         match kind {
-            Kind::Full => layers.growing.push(shape.kv()),
-            Kind::Window => layers
-                .windowed
-                .push((shape.kv(), window.unwrap_or(0.0) as u64)),
-            Kind::Linear => {
-                layers.fixed.0 += 1;
-                layers.fixed.1 += shape.state();
-            }
+            Kind::Full | Kind::Both => layers.growing.push(shape.kv()),
+            Kind::Window => layers.windowed.push((shape.kv(), window)),
+            Kind::Picture => layers.pictures += 1,
+            Kind::Fixed | Kind::Nothing => {}
         }
     }
     Ok(layers)
@@ -443,8 +493,9 @@ pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<K
         _ = write!(at, ", the head at {head}");
     }
     let how = format!(
-        "{:.4}e9 parameters, counted from the shapes (gated MLP, {} embedding), at {at}: {source}{note}",
+        "{:.4}e9 parameters, counted from the shapes ({} MLP, {} embedding), at {at}: {source}{note}",
         (layers + embedding + heading) / 1e9,
+        if shape.gated() { "gated" } else { "plain" },
         if tied { "tied" } else { "untied" }
     );
     let stored = layers * bits + embedding * embedded + heading * head;

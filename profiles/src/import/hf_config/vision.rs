@@ -6,18 +6,35 @@ use super::super::Options;
 use super::super::model::{Facts, Known};
 use super::{Config, count};
 
-/// Reads what there is of a vision tower.
-pub(super) fn read(config: &Config<'_>, options: &Options, facts: &mut Facts) {
+/// Reads what there is of a vision tower; returns what to know of it.
+pub(super) fn read(config: &Config<'_>, options: &Options, facts: &mut Facts) -> Vec<String> {
     let tower = Tower {
         root: config.root,
         table: config.root.get("vision_config"),
     };
     facts.sees = tower.sees();
+    let mut remarks = Vec::new();
     if !facts.sees {
-        return;
+        return remarks;
     }
     facts.tokens_per_frame = tower.tokens(options);
     facts.vision_weights = tower.weights();
+    if facts.vision_weights.is_none() {
+        remarks.push(
+            "the file does not state the vision tower's shape: its weights are not counted"
+                .to_owned(),
+        );
+    }
+    if let Some((width, height)) = options.frame
+        && options.tokens_per_frame.is_none()
+        && facts.tokens_per_frame == tower.tokens(&Options::default())
+        && facts.tokens_per_frame.is_some()
+    {
+        remarks.push(format!(
+            "`--frame {width}x{height}` changes nothing: this tower takes pictures of one size"
+        ));
+    }
+    remarks
 }
 
 /// The tower's shape, where its operations can be counted: a transformer, or its weights over its patches.
@@ -33,15 +50,24 @@ pub(super) fn roofline(
         return None;
     }
     let patch = tower.first(&["patch_size", "spatial_patch_size"])?;
-    let (width, height) = match (tower.get("image_size"), options.frame) {
-        (_, Some((width, height))) => (f64::from(width), f64::from(height)),
+    let frame = options
+        .frame
+        .map(|(width, height)| (f64::from(width), f64::from(height)));
+    let any_size = tower.get("spatial_merge_size").is_some();
+    let (width, height) = match (tower.size(), frame) {
+        (Some(size), _) if !any_size => (size, size),
+        (_, Some(frame)) => frame,
         (Some(size), None) => (size, size),
         (None, None) => return None,
     };
     let patches = (width / patch).floor() * (height / patch).floor();
+    let merge = tower.get("spatial_merge_size").unwrap_or(1.0);
     Some(crate::roofline::shape::Vision {
         parameters: tower.weights()?.value / 2.0,
+        merging: tower.merging().unwrap_or(0.0),
+        merged: merge * merge,
         patches: (patches >= 1.0).then_some(patches)?,
+        tiles: tower.pictures(options),
         hidden: tower.first(&["embed_dim", "hidden_size"])?,
         depth: tower.first(&["depth", "num_hidden_layers"])?,
         tokens: tower.tokens(options)?.value,
@@ -62,10 +88,22 @@ fn side(value: &Value) -> Option<f64> {
     (1.0..=65536.0).contains(&number).then_some(number)
 }
 
+/// Tokens of a picture of `cells` patches a side after a reduction of its sides.
+fn shuffled(table: &Value, key: &str, cells: f64) -> Option<(f64, f64)> {
+    let ratio = table.get(key)?.as_f64()?;
+    let fine = ratio > 0.0 && ratio <= 1.0;
+    fine.then(|| ((cells * ratio).floor().powi(2), ratio))
+}
+
 impl Tower<'_> {
     fn sees(&self) -> bool {
         let nested = self.table.is_some_and(|table| !table.is_null());
-        let named = ["mm_vision_tower", "vision_tower", "visual_patch_size"];
+        let named = [
+            "mm_vision_tower",
+            "vision_tower",
+            "visual_patch_size",
+            "img_processor",
+        ];
         nested
             || named
                 .iter()
@@ -82,7 +120,28 @@ impl Tower<'_> {
         keys.iter().find_map(|key| self.get(key))
     }
 
+    /// Side of the pictures that the tower takes, where it takes them of one size only.
+    fn size(&self) -> Option<f64> {
+        let forced = self.root.get("force_image_size").and_then(side);
+        forced.or_else(|| self.get("image_size"))
+    }
+
+    fn family(&self) -> &str {
+        let name = self.root.get("model_type").and_then(Value::as_str);
+        name.unwrap_or("")
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        self.root.get(key).and_then(Value::as_bool).unwrap_or(false)
+    }
+
     fn tokens(&self, options: &Options) -> Option<Known> {
+        if let Some(grid) = self.grid() {
+            return self.any_resolution(grid, options);
+        }
+        if let Some(known) = self.tiled(options) {
+            return Some(known);
+        }
         // Said outright.
         for key in [
             "mm_tokens_per_image",
@@ -107,27 +166,26 @@ impl Tower<'_> {
             );
             return Some(Known::new(cells(width) * cells(height), how));
         }
-        let size = self.get("image_size")?;
+        let size = self.size()?;
         let cells = (size / patch).floor();
         if let Some(scale) = count(self.root, "scale_factor") {
             let how = format!("({size} / {patch}) squared, {scale} x {scale} patches a token");
             return Some(Known::new((cells / scale).floor().powi(2), how));
         }
-        if let Some(ratio) = self
-            .root
-            .get("downsample_ratio")
-            .and_then(Value::as_f64)
-            .filter(|r| *r > 0.0 && *r <= 1.0)
-        {
+        if let Some((tokens, ratio)) = shuffled(self.root, "downsample_ratio", cells) {
             let how = format!("({size} / {patch}) squared, reduced by {ratio} a side");
-            return Some(Known::new((cells * ratio).floor().powi(2), how));
+            return Some(Known::new(tokens, how));
         }
-        let model = self
-            .root
-            .get("model_type")
-            .and_then(Value::as_str)
-            .unwrap_or("");
-        if model.starts_with("llava_onevision") {
+        if let Some((tokens, ratio)) = self
+            .table
+            .and_then(|table| shuffled(table, "pixel_shuffle_ratio", cells))
+        {
+            let how = format!(
+                "({size} / {patch}) squared, reduced by {ratio} a side, of a picture of one tile; the processor's `max_patches` allows more tiles, each as many again"
+            );
+            return Some(Known::new(tokens, how));
+        }
+        if self.family().starts_with("llava_onevision") {
             // Frames of a video are pooled by two; a still picture keeps all, and more tiles.
             let pooled = (cells / 2.0).ceil().powi(2);
             let how = format!(
@@ -144,6 +202,147 @@ impl Tower<'_> {
             cells * cells,
             format!("({size} / {patch}) squared, each patch a token"),
         ))
+    }
+
+    /// The sizes that LLaVA-NeXT cuts pictures to.
+    fn grid(&self) -> Option<&Vec<Value>> {
+        let grid = self.root.get("image_grid_pinpoints")?.as_array();
+        grid.filter(|_| self.family() == "llava_next")
+    }
+
+    /// Tokens of towers that resample a picture or cut it into tiles of one size.
+    fn tiled(&self, options: &Options) -> Option<Known> {
+        if let Some(queries) = count(self.root, "query_num") {
+            let slices = self.root.get("slice_config");
+            let slices = slices.and_then(|table| count(table, "max_slice_nums"));
+            let slices = slices.filter(|_| self.flag("slice_mode"));
+            let most = slices.map_or(queries, |slices| queries * (slices + 1.0));
+            let how = "`query_num`: the resampler's, of a frame that is not sliced; the upper end is `max_slice_nums` slices and the whole";
+            return Some(Known {
+                value: queries,
+                interval: (most > queries).then_some((queries, most)),
+                how: how.to_owned(),
+            });
+        }
+        let processor = self.root.get("img_processor");
+        if let Some(each) = processor.and_then(|table| count(table, "num_img_tokens")) {
+            // Phi-3-vision: crops and the whole, a separator, and one more token at the end of each row of 12.
+            let of = |wide: f64, high: f64| {
+                (wide * high + 1.0) * each + 1.0 + (high + 1.0) * each.sqrt()
+            };
+            let how = format!(
+                "`img_processor.num_img_tokens` {each}: one crop and the whole with separators; the upper end is 16 crops (`num_crops` of preprocessor_config.json)"
+            );
+            return Some(Known {
+                value: of(1.0, 1.0),
+                interval: Some((of(1.0, 1.0), of(1.0, 16.0))),
+                how,
+            });
+        }
+        if self.flag("dynamic_image_size") {
+            return self.dynamic(options);
+        }
+        None
+    }
+
+    /// LLaVA-NeXT: the whole at low resolution, and the tiles of the best of the listed sizes without what the frame
+    /// leaves empty, a token more at the end of each row.
+    fn any_resolution(&self, grid: &[Value], options: &Options) -> Option<Known> {
+        let (size, patch) = (self.size()?, self.first(&["patch_size"])?);
+        let cells = (size / patch).floor();
+        let (width, height) = options.frame.map(|(w, h)| (f64::from(w), f64::from(h)))?;
+        let sizes = grid.iter().filter_map(|pair| {
+            let [high, wide] = pair.as_array()?.as_slice() else {
+                return None;
+            };
+            Some((side(wide)?, side(high)?))
+        });
+        // The most of the frame's own pixels, then the least waste.
+        let score = |&(wide, high): &(f64, f64)| {
+            let scale = (wide / width).min(high / height);
+            let kept = ((width * scale).floor() * (height * scale).floor()).min(width * height);
+            (kept, kept - wide * high)
+        };
+        let best = sizes.max_by(|a, b| {
+            let (a, b) = (score(a), score(b));
+            a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+        let (wide, high) = best?;
+        let mut columns = (wide / size).floor() * cells;
+        let mut rows = (high / size).floor() * cells;
+        if width / height > columns / rows {
+            let kept = (height * columns / width).floor();
+            rows -= 2.0 * ((rows - kept) / 2.0).floor();
+        } else {
+            let kept = (width * rows / height).floor();
+            columns -= 2.0 * ((columns - kept) / 2.0).floor();
+        }
+        let how = format!(
+            "{width} x {height} pixels (`--frame`) in tiles of {wide} x {high} (`image_grid_pinpoints`): {columns} x {rows} patches and an end a row, and {} of the whole",
+            cells * cells
+        );
+        Some(Known::new(rows * columns + rows + cells * cells, how))
+    }
+
+    /// `InternVL`: a frame of a video is one tile; a picture is cut to tiles nearest to its proportions.
+    fn dynamic(&self, options: &Options) -> Option<Known> {
+        let (size, patch) = (self.size()?, self.first(&["patch_size"])?);
+        let cells = (size / patch).floor();
+        let (each, _) =
+            shuffled(self.root, "downsample_ratio", cells).unwrap_or((cells * cells, 1.0));
+        let most = count(self.root, "max_dynamic_patch").unwrap_or(12.0);
+        let thumbnail = f64::from(u8::from(self.flag("use_thumbnail") && most > 1.0));
+        let tile = format!("{each} a tile of {size} x {size} (`dynamic_image_size`)");
+        let Some((width, height)) = options.frame else {
+            return Some(Known {
+                value: each,
+                interval: Some((each, each * (most + thumbnail))),
+                how: format!(
+                    "{tile}: one, as frames of a video are; a still picture has up to {}",
+                    most + thumbnail
+                ),
+            });
+        };
+        let tiles = self.pictures(options);
+        Some(Known {
+            value: each * tiles,
+            interval: (tiles > 1.0).then_some((each, each * tiles)),
+            how: format!(
+                "{tile}: a still picture of {width} x {height} (`--frame`) has {tiles}, the lower end is a frame of a video"
+            ),
+        })
+    }
+
+    /// Pictures of the tower's own size that a frame becomes.
+    fn pictures(&self, options: &Options) -> f64 {
+        let (Some((width, height)), Some(size)) = (options.frame, self.size()) else {
+            return 1.0;
+        };
+        if !self.flag("dynamic_image_size") {
+            return 1.0;
+        }
+        let (width, height) = (f64::from(width), f64::from(height));
+        let least = count(self.root, "min_dynamic_patch").unwrap_or(1.0) as u32;
+        let most = count(self.root, "max_dynamic_patch")
+            .unwrap_or(12.0)
+            .min(1024.0) as u32;
+        let mut shapes: Vec<(u32, u32)> = (1..=most)
+            .flat_map(|wide| (1..=most).map(move |high| (wide, high)))
+            .filter(|(wide, high)| (least..=most).contains(&(wide * high)))
+            .collect();
+        shapes.sort_by_key(|(wide, high)| wide * high);
+        let mut best = (f64::MAX, 1.0);
+        for (wide, high) in shapes {
+            let (wide, high) = (f64::from(wide), f64::from(high));
+            let gap = (width / height - wide / high).abs();
+            // Of equal proportions more tiles where the frame has pixels for half of them.
+            let fills = width * height > 0.5 * size * size * wide * high;
+            if gap < best.0 || (gap <= best.0 && fills) {
+                best = (gap, wide * high);
+            }
+        }
+        let thumbnail = self.flag("use_thumbnail") && best.1 > 1.0;
+        best.1 + f64::from(u8::from(thumbnail))
     }
 
     /// `FastVLM`'s tower, whose size is in its name only.
@@ -202,22 +401,33 @@ impl Tower<'_> {
             .unwrap_or(4.0 * hidden);
         let mlp = if self.gated() { 3.0 } else { 2.0 } * hidden * inner;
         let frames = self.get("temporal_patch_size").unwrap_or(1.0);
-        // Qwen2-VL's tower calls the language model's width `hidden_size`.
-        let out = self
-            .get("out_hidden_size")
-            .or_else(|| self.get("embed_dim").and_then(|_| self.get("hidden_size")))
-            // Flat, that width is the file's.
-            .or_else(|| self.flat().then(|| count(self.root, "hidden_size"))?);
         let mut total =
             depth * (4.0 * hidden * hidden + mlp) + 3.0 * patch * patch * frames * hidden;
-        if let (Some(merge), Some(out)) = (self.get("spatial_merge_size"), out) {
-            let wide = hidden * merge * merge;
-            total += wide * wide + wide * out;
-        }
+        total += self.get("num_position_embeddings").unwrap_or(0.0) * hidden;
+        total += self.merging().unwrap_or(0.0);
         let how = format!(
             "{:.3}e9 parameters, counted from the tower's shapes, at 16 bits",
             total / 1e9
         );
         Some(Known::new(total * 2.0, how))
+    }
+
+    /// Parameters of the mergers, where there are any.
+    fn merging(&self) -> Option<f64> {
+        let hidden = self.first(&["embed_dim", "hidden_size"])?;
+        let merge = self.get("spatial_merge_size")?;
+        // Qwen2-VL's tower calls the language model's width `hidden_size`.
+        let out = self
+            .get("out_hidden_size")
+            .or_else(|| self.get("embed_dim").and_then(|_| self.get("hidden_size")))
+            // Flat, that width is the file's.
+            .or_else(|| self.flat().then(|| count(self.root, "hidden_size"))?)?;
+        // Qwen3-VL merges the output of some layers within as well, each by a merger of its own.
+        let deep = self
+            .table
+            .and_then(|table| table.get("deepstack_visual_indexes")?.as_array())
+            .map_or(0, Vec::len);
+        let wide = hidden * merge * merge;
+        Some((1.0 + deep as f64) * (wide * wide + wide * out))
     }
 }

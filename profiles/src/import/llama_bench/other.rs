@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::note::Notes;
 use super::super::row::{Identity, Place, Row, Spread, Test};
 use super::super::text::{BYTES_MAX, Lines, leading_number};
-use super::table::Context;
+use super::context::Context;
 use super::{engine, test, tokens};
 
 /// `prompt eval time` and `eval time` of llama.cpp's log, under any of its prefixes.

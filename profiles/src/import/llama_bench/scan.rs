@@ -6,10 +6,11 @@ use super::super::markdown;
 use super::super::note::{NoteKind, Notes};
 use super::super::row::Row;
 use super::super::text::{Lines, lines, short};
+use super::context::{self, Context, Line};
 use super::other::{self, Timings};
 use super::record::{self, Csv};
 use super::sweep::{Frontiers, Sweep};
-use super::table::{Context, Table};
+use super::table::Table;
 
 /// A table that rows may follow.
 struct Open {
@@ -18,6 +19,8 @@ struct Open {
     rows: usize,
     /// Whether its header or a row before is closed by a bar, so that one that is not is cut off.
     closed: bool,
+    /// Whether lines of a log or blank ones have come since: a header may follow as well as a row.
+    paused: bool,
 }
 
 /// What its columns mean.
@@ -284,15 +287,34 @@ impl Scan<'_> {
             self.cells(number, &cells, closed, next);
             return;
         }
+        let what = context::line(trimmed);
+        // A log may run between the rows of its own table, and a post may part them.
+        if what == Line::Passing {
+            if let Some(open) = &mut self.open {
+                open.paused = true;
+            }
+            self.timings.line(number, trimmed);
+            return;
+        }
+        if let (Line::Device(device), Some(open)) = (&what, &mut self.open) {
+            let same = self.context.device.as_ref() == Some(device);
+            if let (Kind::Tests(table), 0) = (&mut open.table, open.rows) {
+                table.on(device);
+            }
+            if same || open.rows == 0 {
+                open.paused = true;
+                self.context.take(what);
+                return;
+            }
+        }
         self.close();
         if let Some(build) = trimmed.strip_prefix("build:") {
             self.build(build.trim());
             return;
         }
-        if self.timings.line(number, trimmed) {
-            return;
+        if !self.timings.line(number, trimmed) {
+            self.context.take(what);
         }
-        self.context.prose(trimmed);
     }
 
     /// A build line: of the tables since the last one, or of the next if there are none.
@@ -326,7 +348,8 @@ impl Scan<'_> {
             return;
         }
         let rule_next = markdown::cells(next).is_some_and(|(cells, _)| markdown::is_rule(&cells));
-        if rule_next || (self.open.is_none() && Table::is_header(cells)) {
+        let free = self.open.as_ref().is_none_or(|open| open.paused);
+        if rule_next || (free && Table::is_header(cells)) {
             self.close();
             self.block += 1;
             let table = match Sweep::new(cells, &self.context, self.block) {
@@ -345,11 +368,13 @@ impl Scan<'_> {
                 line: number,
                 rows,
                 closed,
+                paused: false,
             });
             return;
         }
         if let Some(open) = &mut self.open {
             open.rows += 1;
+            open.paused = false;
             let cut = open.closed && !closed;
             open.closed |= closed;
             let mut new = match &open.table {
@@ -382,7 +407,7 @@ impl Scan<'_> {
                     "no rows: the table ends after its header, so llama-bench stopped before its first result",
                 );
             }
-            self.context.label = None;
+            self.context.used();
             self.orphan_noted = false;
         }
     }

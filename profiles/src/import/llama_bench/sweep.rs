@@ -4,7 +4,7 @@
 use super::super::note::Notes;
 use super::super::row::{Identity, Place, Row, Spread, Test};
 use super::super::text::{positive, short};
-use super::table::Context;
+use super::context::Context;
 
 /// A table whose header has been read.
 #[derive(Clone, Debug)]

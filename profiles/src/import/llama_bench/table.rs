@@ -4,77 +4,8 @@ use super::super::markdown::with_deviation;
 use super::super::note::Notes;
 use super::super::row::{Identity, Place, Row, Spread, Test};
 use super::super::text::{BYTES_MAX, nearest, point, positive, short, size_bytes};
+use super::context::Context;
 use super::{place, test, tokens};
-
-/// What stood around a table.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Context {
-    /// The build that was named before it.
-    pub(super) build: Option<String>,
-    /// The device that llama.cpp's log named.
-    device: Option<String>,
-    /// A heading or a line that ends in a colon right before it.
-    pub(super) label: Option<String>,
-}
-
-impl Context {
-    /// Takes what a line that is no table says.
-    pub(super) fn prose(&mut self, line: &str) {
-        if line.is_empty() || line.starts_with("```") {
-            return;
-        }
-        if let Some(device) = device(line) {
-            self.device = Some(device);
-            return;
-        }
-        let heading = line.starts_with('#') || (line.ends_with(':') && line.len() < 80);
-        self.label = heading.then(|| line.trim_matches(['#', ' ', ':', '*']).to_owned());
-    }
-
-    /// Puts it into an identity.
-    pub(super) fn put_into(&self, identity: &mut Identity) {
-        let pairs = [
-            ("build", &self.build),
-            ("soc", &self.device),
-            ("section", &self.label),
-        ];
-        for (key, value) in pairs {
-            if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
-                identity
-                    .entry(key.to_owned())
-                    .or_insert_with(|| value.clone());
-            }
-        }
-    }
-}
-
-/// The device that a line of llama.cpp's log names.
-fn device(line: &str) -> Option<String> {
-    let vulkan = || {
-        let rest = line.strip_prefix("ggml_vulkan: ")?;
-        let (index, rest) = rest.split_once(" = ")?;
-        index.trim().parse::<u32>().ok()?;
-        Some(rest.split(" | ").next()?.to_owned())
-    };
-    let opencl = || {
-        let rest = line.strip_prefix("ggml_opencl: ")?;
-        let rest = rest
-            .strip_prefix("selecting device: ")
-            .or_else(|| rest.strip_prefix("device: "))
-            .or_else(|| rest.strip_prefix("default device: "))?;
-        Some(rest.trim_matches('\'').to_owned())
-    };
-    let metal = || {
-        let (_, name) = line.split_once("picking default device: ")?;
-        Some(name.to_owned())
-    };
-    let cuda = || {
-        let (index, rest) = line.strip_prefix("Device ")?.split_once(": ")?;
-        index.parse::<u32>().ok()?;
-        Some(rest.split(", compute capability").next()?.to_owned())
-    };
-    vulkan().or_else(opencl).or_else(metal).or_else(cuda)
-}
 
 /// What a column is.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,6 +58,11 @@ impl Table {
             context: context.clone(),
             block,
         })
+    }
+
+    /// A device that was named between the header and the first row.
+    pub(super) fn on(&mut self, device: &str) {
+        self.context.device = Some(device.to_owned());
     }
 
     /// The measurements of a row: one a rate.

@@ -98,7 +98,10 @@ fn throttling_samples() {
         "\"n_prompt\": 0, \"n_gen\": 1, \"avg_ns\": 14000000, \"stddev_ns\": 4000000, \"samples_ns\": [10000000, 11000000, 13000000, 16000000, 20000000]",
     );
     let done = plain(Kind::LlamaBench, &[("t.json", &format!("[{text}]"))]);
-    done.says(NoteKind::Trend, "from 0.01 to 0.02 s");
+    done.says(
+        NoteKind::Trend,
+        "a mean of 0.01 s in the first third, of 0.02 s in the last (+100 %)",
+    );
     assert!(
         !done.file().contains("samples_s"),
         "a drift is no noise\n{}",

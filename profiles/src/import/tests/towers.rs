@@ -1,0 +1,113 @@
+//! What a frame becomes in each family of vision towers, and what their weights come to.
+
+use super::super::{Kind, NoteKind, Options};
+use super::run;
+
+/// A model with this tower and these keys beside.
+fn import(frame: Option<(u32, u32)>, more: &str) -> super::Done {
+    let text = format!(
+        "{{\"num_hidden_layers\": 2, \"hidden_size\": 256, \"num_attention_heads\": 8, \"intermediate_size\": 512, \"vocab_size\": 1000,\n \"torch_dtype\": \"bfloat16\", \"max_position_embeddings\": 8192, {more}}}"
+    );
+    let options = Options {
+        frame,
+        ..Options::default()
+    };
+    run(Kind::HfConfig, &options, &[("toy/config.json", &text)])
+}
+
+const TOKENS: &str = "visual_tokens_per_frame";
+
+fn ends(done: &super::Done) -> [f64; 3] {
+    let low = done.file().contains("visual_tokens_per_frame\", low");
+    let of = |end: &str| done.number(&format!("{TOKENS}{end}"));
+    if low {
+        [of(""), of(".low"), of(".high")]
+    } else {
+        [of(""); 3]
+    }
+}
+
+#[test]
+fn a_resampler_says_how_many_tokens_it_gives() {
+    let tower = r#""vision_config": {"hidden_size": 64, "num_hidden_layers": 2, "image_size": 980, "patch_size": 14}, "query_num": 64"#;
+    assert_eq!(ends(&import(None, tower)), [64.0; 3]);
+    let sliced = format!(r#"{tower}, "slice_mode": true, "slice_config": {{"max_slice_nums": 9}}"#);
+    assert_eq!(ends(&import(None, &sliced)), [64.0, 64.0, 640.0]);
+    let phi = r#""model_type": "phi3_v", "img_processor": {"name": "clip_vision_model", "num_img_tokens": 144}"#;
+    let done = import(None, phi);
+    // A crop and the whole, a separator, two ends of rows of twelve.
+    assert_eq!(
+        ends(&done),
+        [313.0, 313.0, 17.0 * 144.0 + 1.0 + 17.0 * 12.0]
+    );
+    done.says(NoteKind::Warning, "does not state the vision tower's shape");
+}
+
+#[test]
+fn patches_that_are_put_together_are_one_token() {
+    let tower = r#""model_type": "llama4", "vision_config": {"hidden_size": 64, "num_hidden_layers": 2, "image_size": 336, "patch_size": 14, "pixel_shuffle_ratio": 0.5}"#;
+    let done = import(None, tower);
+    assert_eq!(ends(&done), [144.0; 3]);
+    assert!(done.file().contains("more tiles"), "{}", done.file());
+    assert!(!done.said().contains("changes nothing"));
+    let done = import(Some((640, 480)), tower);
+    done.says(NoteKind::Warning, "`--frame 640x480` changes nothing");
+}
+
+#[test]
+fn tiles_follow_from_the_frame_s_size() {
+    let clip = r#""vision_config": {"hidden_size": 64, "num_hidden_layers": 2, "image_size": 336, "patch_size": 14}"#;
+    let next = format!(
+        r#""model_type": "llava_next", "image_seq_length": 576, "image_grid_pinpoints": [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]], {clip}"#
+    );
+    import(None, &next).says(NoteKind::Missing, "--frame");
+    for (frame, tokens) in [
+        // Four tiles of 24 x 24 with an end for each of 48 rows, and the whole.
+        ((672, 672), 48.0 * 48.0 + 48.0 + 576.0),
+        // Two beside each other.
+        ((672, 336), 24.0 * 48.0 + 24.0 + 576.0),
+        // Four, of which a quarter above and below is empty: 2 x 6 rows.
+        ((640, 480), 36.0 * 48.0 + 36.0 + 576.0),
+    ] {
+        assert_eq!(ends(&import(Some(frame), &next)), [tokens; 3], "{frame:?}");
+    }
+    let intern = r#""model_type": "internvl_chat", "downsample_ratio": 0.5, "dynamic_image_size": true, "force_image_size": 448, "max_dynamic_patch": 12, "use_thumbnail": true,
+        "vision_config": {"hidden_size": 64, "num_hidden_layers": 2, "image_size": 448, "patch_size": 14}"#;
+    for (frame, wanted) in [
+        (None, [256.0, 256.0, 256.0 * 13.0]),
+        (Some((448, 448)), [256.0; 3]),
+        (Some((896, 448)), [768.0, 256.0, 768.0]),
+        (Some((1920, 960)), [256.0 * 9.0, 256.0, 256.0 * 9.0]),
+    ] {
+        assert_eq!(ends(&import(frame, intern)), wanted, "{frame:?}");
+    }
+    let fixed = intern.replace(
+        "\"dynamic_image_size\": true",
+        "\"dynamic_image_size\": false",
+    );
+    assert_eq!(ends(&import(None, &fixed)), [256.0; 3]);
+}
+
+#[test]
+fn mergers_within_the_tower_have_weights_too() {
+    let tower = |deep: &str| {
+        format!(
+            r#""model_type": "qwen3_vl", "vision_config": {{"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "patch_size": 16, "temporal_patch_size": 2,
+            "spatial_merge_size": 2, "out_hidden_size": 2048, "num_position_embeddings": 2304, "hidden_act": "gelu_pytorch_tanh"{deep}}}"#
+        )
+    };
+    let merger = 4096.0 * 4096.0 + 4096.0 * 2048.0;
+    let rest = 24.0 * 12.0 * 1024.0 * 1024.0 + 3.0 * 16.0 * 16.0 * 2.0 * 1024.0 + 2304.0 * 1024.0;
+    for (deep, mergers) in [
+        ("", 1.0),
+        (r#", "deepstack_visual_indexes": [5, 11, 17]"#, 4.0),
+    ] {
+        let done = import(Some((448, 448)), &tower(deep));
+        assert_eq!(
+            done.number("vision_weights_bytes"),
+            2.0 * (rest + mergers * merger),
+            "{deep}"
+        );
+        assert_eq!(done.number(TOKENS), 196.0);
+    }
+}
