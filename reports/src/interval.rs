@@ -7,13 +7,16 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 const CONFIDENCE: f64 = 0.95;
 /// Replications from which their verdicts are asked to agree.
 const AGREEING_MIN: usize = 5;
+/// Differences of one sign that show one without a spread, by a sign test at the same confidence: 2 · 2⁻⁶ < 5 %.
+const ALIKE_MIN: usize = 6;
 
 /// A mean over replications.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Mean.
     pub mean: f64,
-    /// Half the width of the 95 % interval; `None` for one value, which says nothing of the spread.
+    /// Half the width of the 95 % interval; `None` where values say nothing of the spread: one alone, or a few
+    /// differences that happen to be the same.
     pub half_width: Option<f64>,
     /// Values behind it.
     pub n: usize,
@@ -107,17 +110,28 @@ impl Replicated {
     }
 
     /// The mean of a number's difference to `reference`, replication by replication: both met the
-    /// same arrivals and lengths. Replications in which either lacks the number are left out.
+    /// same arrivals and lengths. Replications in which either lacks the number are left out. Numbers that vary while
+    /// their difference does not, as counts do, give no interval from fewer than six replications.
     pub fn difference(
         &self,
         reference: &Self,
         get: impl Fn(&Summary) -> Option<f64>,
     ) -> Option<Estimate> {
         let pairs = self.summaries.iter().zip(&reference.summaries);
-        let values: Vec<f64> = pairs
-            .filter_map(|(own, other)| Some(get(own)? - get(other)?))
+        let pairs: Vec<(f64, f64)> = pairs
+            .filter_map(|(own, other)| Some((get(own)?, get(other)?)))
             .collect();
-        Estimate::of(&values)
+        let values: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
+        let mut estimate = Estimate::of(&values)?;
+        let vary = pairs.iter().any(|pair| *pair != pairs[0]);
+        if estimate.half_width == Some(0.0)
+            && estimate.mean != 0.0
+            && vary
+            && estimate.n < ALIKE_MIN
+        {
+            estimate.half_width = None;
+        }
+        Some(estimate)
     }
 
     /// Replications with this verdict.
@@ -202,6 +216,33 @@ mod tests {
         let one = Estimate::of(&[7.0]).expect("there is a value");
         assert_eq!((one.half_width, one.excludes_zero()), (None, None));
         assert_eq!(Estimate::of(&[]), None);
+    }
+
+    #[test]
+    fn a_difference_that_is_the_same_a_few_times_by_chance_has_no_interval() {
+        let runs = |values: &[f64]| Replicated {
+            summaries: values
+                .iter()
+                .map(|value| summary(*value, LoadVerdict::Steady))
+                .collect(),
+        };
+        let between = |own: &[f64], other: &[f64]| {
+            let estimate = runs(own).difference(&runs(other), |one| Some(one.throughput_rps));
+            estimate.expect("there are values")
+        };
+        let by_chance = between(&[3.0, 5.0], &[2.0, 4.0]);
+        assert_eq!((by_chance.mean, by_chance.half_width), (1.0, None));
+        assert_eq!(by_chance.excludes_zero(), None);
+        // Nothing is drawn where nothing varies: the difference is what it is.
+        assert_eq!(
+            between(&[3.0, 3.0], &[2.0, 2.0]).excludes_zero(),
+            Some(true)
+        );
+        let six = between(
+            &[3.0, 5.0, 3.0, 5.0, 4.0, 4.0],
+            &[2.0, 4.0, 2.0, 4.0, 3.0, 3.0],
+        );
+        assert_eq!(six.excludes_zero(), Some(true));
     }
 
     #[test]
