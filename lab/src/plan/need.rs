@@ -132,7 +132,8 @@ fn least<E>(mut verdict: impl FnMut(f64, Look) -> Result<Verdict, E>) -> Result<
     Ok(((low, high), doubt))
 }
 
-/// The place nearest to `from`, on the way to `most`, whose verdict holds on more replications and on fresh draws.
+/// The place nearest to `from`, on the way to `most`, whose verdict holds on more replications, and by a margin on fresh
+/// draws.
 fn confirmed<E>(
     verdict: &mut impl FnMut(f64, Look) -> Result<Verdict, E>,
     from: f64,
@@ -141,7 +142,9 @@ fn confirmed<E>(
 ) -> Result<Option<f64>, E> {
     let (mut at, mut step) = (from, 1.0 + CLOSE);
     loop {
-        if verdict(at, Look::Deep)? == wanted && verdict(at, Look::Fresh)? == wanted {
+        if verdict(at, Look::Deep)? == wanted
+            && (verdict(at, Look::Fresh)? == wanted || verdict(at, Look::Sure)? == wanted)
+        {
             return Ok(Some(at));
         }
         if at == most {
@@ -188,6 +191,10 @@ mod tests {
         }
     }
 
+    fn fresh(look: Look) -> bool {
+        matches!(look, Look::Fresh | Look::Sure)
+    }
+
     fn above(edge: f64, times: f64) -> Verdict {
         if times >= edge {
             Verdict::Meets
@@ -210,7 +217,7 @@ mod tests {
     fn an_end_that_fresh_draws_deny_moves_until_they_agree() {
         // Few runs put the edge at 0.5, draws that are fresh at 0.6.
         let ((low, high), _) = found(|times, look| {
-            let edge = if look == Look::Fresh { 0.6 } else { 0.5 };
+            let edge = if fresh(look) { 0.6 } else { 0.5 };
             Ok(above(edge, times))
         });
         let (low, high) = (low.expect("it misses"), high.expect("it meets"));
@@ -222,7 +229,7 @@ mod tests {
     fn what_is_never_confirmed_is_not_stated() {
         let ((low, high), remark) = found(|times, look| {
             Ok(match look {
-                Look::Fresh => Verdict::Misses,
+                Look::Fresh | Look::Sure => Verdict::Misses,
                 _ => above(0.5, times),
             })
         });
