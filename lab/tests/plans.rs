@@ -41,10 +41,13 @@ fn case<'a>(library: &'a Folder, name: &Path, text: String) -> Case<'a> {
         text,
         library,
         files: &Disk,
-        replications: Some(10),
+        replications: Some(RUNS),
         seed: None,
     }
 }
+
+/// Runs of a load, and a quarter of those near the edge: few, for the sake of the tests' time.
+const RUNS: u32 = 6;
 
 /// The same runs from a text alone.
 fn replayed(case: &Case<'_>, text: &str, load: f64, targets: &[Target]) -> Probe {
@@ -60,7 +63,7 @@ fn again(axis: Axis, load: f64, case: &Case<'_>, targets: &[Target], seed: u64) 
     let inputs = Inputs::read(&case.name, &text, case.library, case.files).unwrap();
     let mut world = inputs.world().unwrap();
     world.seed = seed;
-    Probe::run(&world, load, 40, None, targets).unwrap()
+    Probe::run(&world, load, 4 * RUNS, None, targets).unwrap()
 }
 
 /// To see it fail, confirm ends without a margin.
@@ -85,12 +88,15 @@ fn just_inside_meets_and_just_outside_misses() {
             axis.whole() || outside / inside < 1.5,
             "{name}: {inside} to {outside}"
         );
-        for (load, wanted) in [(inside, Verdict::Meets), (outside, Verdict::Misses)] {
+        for (load, wanted, looks) in [(inside, Verdict::Meets, 10), (outside, Verdict::Misses, 3)] {
             assert_eq!(planned.edge.probe(load).unwrap().verdict, wanted, "{name}");
-            let alike = (4711..4721)
+            let alike = (4711..4711 + looks)
                 .filter(|seed| again(axis, load, &case, &targets, *seed).verdict == wanted)
                 .count();
-            assert!(alike >= 9, "{name} at {load}: {alike} of 10\n{text}");
+            assert!(
+                10 * alike >= 9 * looks as usize,
+                "{name} at {load}: {alike} of {looks}\n{text}"
+            );
         }
         let limits = planned.limits.as_ref().unwrap();
         assert!(

@@ -142,9 +142,7 @@ fn confirmed<E>(
 ) -> Result<Option<f64>, E> {
     let (mut at, mut step) = (from, 1.0 + CLOSE);
     loop {
-        if verdict(at, Look::Deep)? == wanted
-            && (verdict(at, Look::Fresh)? == wanted || verdict(at, Look::Sure)? == wanted)
-        {
+        if verdict(at, Look::Deep)? == wanted && verdict(at, Look::Fresh)? == wanted {
             return Ok(Some(at));
         }
         if at == most {
@@ -191,10 +189,6 @@ mod tests {
         }
     }
 
-    fn fresh(look: Look) -> bool {
-        matches!(look, Look::Fresh | Look::Sure)
-    }
-
     fn above(edge: f64, times: f64) -> Verdict {
         if times >= edge {
             Verdict::Meets
@@ -217,7 +211,7 @@ mod tests {
     fn an_end_that_fresh_draws_deny_moves_until_they_agree() {
         // Few runs put the edge at 0.5, draws that are fresh at 0.6.
         let ((low, high), _) = found(|times, look| {
-            let edge = if fresh(look) { 0.6 } else { 0.5 };
+            let edge = if look == Look::Fresh { 0.6 } else { 0.5 };
             Ok(above(edge, times))
         });
         let (low, high) = (low.expect("it misses"), high.expect("it meets"));
@@ -229,7 +223,7 @@ mod tests {
     fn what_is_never_confirmed_is_not_stated() {
         let ((low, high), remark) = found(|times, look| {
             Ok(match look {
-                Look::Fresh | Look::Sure => Verdict::Misses,
+                Look::Fresh => Verdict::Misses,
                 _ => above(0.5, times),
             })
         });

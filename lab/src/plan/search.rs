@@ -55,10 +55,9 @@ pub enum Look {
     First,
     /// With more of them.
     Deep,
-    /// With as many, on draws that no other look has seen, and a margin: as many again are to come out the same.
+    /// On draws that no other look has seen, with yet more of them and a margin: as many as in a deep look are to come
+    /// out the same.
     Fresh,
-    /// The same with more draws, where they did not tell.
-    Sure,
 }
 
 /// Simulates loads, each once at each depth.
@@ -79,13 +78,7 @@ pub fn search(
 ) -> Result<Edge, Faults> {
     let mut probes: Vec<(Probe, bool)> = Vec::new();
     let probe = RefCell::new(&mut probe);
-    let again = |load: f64, wanted: Verdict| -> Result<Probe, Faults> {
-        let few = (probe.borrow_mut())(load, Look::Fresh)?;
-        if few.verdict == wanted {
-            return Ok(few);
-        }
-        (probe.borrow_mut())(load, Look::Sure)
-    };
+    let again = |load: f64| (probe.borrow_mut())(load, Look::Fresh);
     let mut look = |load: f64, deep: bool, probes: &mut Probes| -> Result<Verdict, Faults> {
         if let Some((known, was)) = probes.iter().find(|(known, _)| known.load == load)
             && (*was || !deep)
@@ -152,7 +145,7 @@ pub fn search(
             continue;
         };
         let before = known.verdict;
-        *known = again(end, before)?;
+        *known = again(end)?;
         *deep = true;
         if known.verdict == before {
             confirmed.push(end);

@@ -157,7 +157,7 @@ fn an_edge_that_fresh_draws_do_not_show_is_none() {
         high: 64.0,
     };
     let law = |load: f64, look: Look| match (load, look) {
-        (_, Look::Fresh | Look::Sure) => step(load, 20.0),
+        (_, Look::Fresh) => step(load, 20.0),
         // 21 and 22 are lucky.
         _ => step(load, 22.0),
     };
@@ -170,7 +170,7 @@ fn an_edge_that_fresh_draws_do_not_show_is_none() {
     );
     // 18 to 20 are unlucky.
     let law = |load: f64, look: Look| match look {
-        Look::Fresh | Look::Sure => step(load, 20.0),
+        Look::Fresh => step(load, 20.0),
         _ => step(load, 17.0),
     };
     let (edge, _) = searched(Axis::Streams, "ttft_p95 <= 1s", range, law);
@@ -179,7 +179,7 @@ fn an_edge_that_fresh_draws_do_not_show_is_none() {
     assert_eq!(unclear(18.0), Some(Verdict::Unclear));
     // Nothing is confirmed: then nothing is claimed.
     let law = |_, look: Look| match look {
-        Look::Fresh | Look::Sure => Verdict::Unclear,
+        Look::Fresh => Verdict::Unclear,
         _ => Verdict::Meets,
     };
     let (edge, _) = searched(Axis::Streams, "ttft_p95 <= 1s", range, law);

@@ -60,6 +60,7 @@ fn edge(plan: &Plan) -> String {
             [first, .., last] => Some(format!("{} to {}", short(*first), short(*last))),
         }
     };
+    let missed = |probe: &Probe| probe.verdict == Verdict::Misses;
     match (edge.meets, edge.misses) {
         (Some(low), Some(high)) => format!(
             "{} {unit} meet every target; {} miss one{}",
@@ -87,10 +88,17 @@ fn edge(plan: &Plan) -> String {
                 "no load was seen to meet the targets: {} {unit} miss one, and of less ({list}) replications do not tell",
                 short(high)
             ),
-            None => format!(
-                "no load meets the targets: the least that was tried, {} ({unit}), misses one",
-                short(high)
-            ),
+            None => match edge.probes.as_slice() {
+                [first, .., last] if edge.probes.iter().all(missed) => format!(
+                    "no load meets the targets: all that were tried, {} to {} {unit}, miss one",
+                    short(first.load),
+                    short(last.load)
+                ),
+                _ => format!(
+                    "no load meets the targets: the least that was tried, {} ({unit}), misses one",
+                    short(high)
+                ),
+            },
         },
         (None, None) => "no load meets the targets, and none is seen to miss one: the intervals are too wide (--replications)".to_owned(),
     }
@@ -303,13 +311,14 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
             None => format!("{} times", short(times)),
         };
         let (low, high) = need.between;
-        rows.row([
+        let remark = remarks.then(|| need.remark.clone().unwrap_or_default());
+        let cells = [
             name,
             high.map_or_else(|| "none found".to_owned(), value),
             low.map_or_else(String::new, value),
             value(1.0),
-            need.remark.clone().unwrap_or_default(),
-        ]);
+        ];
+        rows.row(cells.into_iter().chain(remark));
     }
     _ = writeln!(out, "\n{rows}");
     out
