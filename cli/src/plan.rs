@@ -69,6 +69,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LOAD", requires = "plot")]
     by: Option<String>,
 
+    /// Write the scenario of the largest load that meets the targets to FILE, with
+    /// the draws that confirmed it: `crossinfer run FILE` replays them. Nothing is
+    /// written where no load meets.
+    #[arg(long, value_name = "FILE", conflicts_with = "need")]
+    edge: Option<PathBuf>,
+
     /// Root seed of every random draw, instead of the scenario's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -123,6 +129,9 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
         seed: arguments.seed,
     };
     let cases = variants(&base, &arguments.socs, &arguments.models)?;
+    if let Some(file) = &arguments.edge {
+        replayable(file, &path, cases.len())?;
+    }
     if arguments.need {
         return needs(&cases, &targets, arguments.format);
     }
@@ -164,6 +173,11 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
             print(&text)?;
         }
         Format::Json => print(&format!("{:#}\n", plan::json(&plans, &refused)))?,
+    }
+    if let (Some(file), [plan], [(_, case)]) = (&arguments.edge, &plans[..], &cases[..])
+        && let Some(text) = &plan.scenarios.0
+    {
+        write_edge(file, case, text)?;
     }
     if let Some(file) = &arguments.plot {
         draw(file, arguments, &cases, &targets, &plans)?;
@@ -302,6 +316,46 @@ fn drawable(file: &Path) -> Result<(), Failure> {
             "name the plot after its form",
         ));
     }
+    writable(file)
+}
+
+/// Whether the scenario of an edge can be written there.
+fn replayable(file: &Path, scenario: &Path, plans: usize) -> Result<(), Failure> {
+    if plans != 1 {
+        return Err(Failure::usage(
+            format!("`--edge` writes one scenario, and there are {plans} plans"),
+            "plan one SoC and one model, or take `scenarios` from `--format json`",
+        ));
+    }
+    let same = |a: &Path, b: &Path| {
+        a.canonicalize()
+            .ok()
+            .is_some_and(|a| b.canonicalize().ok() == Some(a))
+    };
+    if same(file, scenario) {
+        return Err(Failure::usage(
+            format!("`{}` is the scenario itself", file.display()),
+            "name another file",
+        ));
+    }
+    writable(file)
+}
+
+/// Writes the scenario of an edge, if it reads the same from there.
+fn write_edge(file: &Path, case: &Case<'_>, text: &str) -> Result<(), Failure> {
+    let library = Profiles::beside(file);
+    let there = Case {
+        name: file.to_string_lossy().into_owned(),
+        text: text.to_owned(),
+        library: &library,
+        ..*case
+    };
+    case.reads_as(&there).map_err(failed)?;
+    fs::write(file, text).map_err(|error| Failure::write(file.display(), &error))
+}
+
+/// Whether a file can be written there, as far as can be told before.
+fn writable(file: &Path) -> Result<(), Failure> {
     let folder = match file.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),

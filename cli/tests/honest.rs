@@ -141,10 +141,83 @@ fn a_key_without_effect_is_no_part_of_a_validation() {
             "{error}"
         );
     }
+    // A fit plays its rows the same way.
+    let calibration = rows("").replace("outcome", "calibration");
+    fs::write(folder.join("rows.toml"), calibration).expect("it can be written");
+    let spec = "title = \"one number\"\nstarts = 1\n[[rows]]\nid = \"bench\"\n\n\
+        [[parameters]]\nname = \"decode\"\nlow = 0.001\nhigh = 1.0\n\
+        sets = [{ profile = \"toy/vlm\", paths = [\"engines.cpu.stages.decode.per_token_s\"] }]\n";
+    fs::write(folder.join("fit.toml"), spec).expect("it can be written");
+    let fit = ["fit", "fit.toml", "--measurements", "rows.toml"];
+    let (code, said, error) = run(&folder, &fit);
+    assert_eq!(code, Some(2), "{said}{error}");
+    assert!(
+        error.contains("`modes.state_transfer` has no effect"),
+        "{error}"
+    );
     let (code, said, error) = run(
         &folder,
         &["validate", "oracles", "--replications", "2", "keyed.toml"],
     );
     assert_eq!(code, Some(2), "{said}{error}");
     assert!(error.contains("has no effect"), "{error}");
+}
+
+/// To see it fail, write the load with the scenario's own seed.
+#[test]
+fn the_scenario_of_an_edge_runs_to_the_numbers_of_its_row() {
+    let folder = failing("honest-edge");
+    let plan = |slo: &str, further: &[&str]| {
+        let plan = ["plan", "toy.toml", "--slo", slo, "--replications", "3"];
+        let range = ["--to", "4", "--format", "json"];
+        run(&folder, &[&plan[..], &range, further].concat())
+    };
+    let edge = ["--edge", "edge.toml"];
+    let (code, said, error) = plan("ttft_p95 <= 6 s", &edge);
+    assert_eq!(code, Some(0), "{said}{error}");
+    let planned: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+    let planned = &planned["plans"][0];
+    let probes = planned["probes"].as_array().expect("it is a list");
+    let row = probes.iter().find(|row| row["load"] == planned["meets"]);
+    let row = &row.expect("the edge has a row")["targets"][0];
+    let (code, said, error) = run(&folder, &["run", "edge.toml", "--format", "json"]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    let ran: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+    let p95 = &ran["ttft_s"]["p95"];
+    assert_eq!(p95["value"], row["mean"], "{ran}");
+    assert_eq!(p95["ci95"], row["half_width"], "{ran}");
+
+    // Nothing is written where no load meets, over the scenario itself, or for several plans.
+    fs::remove_file(folder.join("edge.toml")).expect("it was written");
+    let (code, _, error) = plan("ttft_p95 <= 0.001 s", &edge);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(!folder.join("edge.toml").exists());
+    for (further, why) in [
+        (&["--edge", "toy.toml"][..], "is the scenario itself"),
+        (
+            &["--edge", "edge.toml", "--socs", "toy,toy"],
+            "there are 2 plans",
+        ),
+        (&["--edge", "none/edge.toml"], "cannot be written"),
+    ] {
+        let (code, _, error) = plan("ttft_p95 <= 6 s", further);
+        assert!(code != Some(0) && error.contains(why), "{error}");
+    }
+    // Elsewhere the same keys name other profiles.
+    let other = folder.join("other");
+    let soc = "profiles/toy/soc.toml";
+    let models = "profiles/models/vlm.toml";
+    fs::create_dir_all(other.join("profiles/toy")).expect("it can be made");
+    fs::create_dir_all(other.join("profiles/models")).expect("it can be made");
+    for (file, times) in [
+        (soc, "# another\n"),
+        (models, ""),
+        ("profiles/toy/vlm.toml", ""),
+    ] {
+        let text = fs::read_to_string(folder.join(file)).expect("it is there");
+        fs::write(other.join(file), format!("{times}{text}")).expect("it can be written");
+    }
+    let (code, _, error) = plan("ttft_p95 <= 6 s", &["--edge", "other/edge.toml"]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("write it beside the scenario"), "{error}");
 }

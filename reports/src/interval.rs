@@ -7,13 +7,16 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 const CONFIDENCE: f64 = 0.95;
 /// Replications from which their verdicts are asked to agree.
 const AGREEING_MIN: usize = 5;
+/// Differences of one sign that show one without a spread, by a sign test at the same confidence: 2 · 2⁻⁶ < 5 %.
+const ALIKE_MIN: usize = 6;
 
 /// A mean over replications.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Mean.
     pub mean: f64,
-    /// Half the width of the 95 % interval; `None` for one value, which says nothing of the spread.
+    /// Half the width of the 95 % interval; `None` where values say nothing of the spread: one alone, or a few
+    /// differences that happen to be the same.
     pub half_width: Option<f64>,
     /// Values behind it.
     pub n: usize,
@@ -69,6 +72,18 @@ impl Estimate {
         Some((2.0 * law.sf(t) * 1e12).round() / 1e12)
     }
 
+    /// Half the width within which the whole interval of `n` further values lies, with a probability of at least 95 %:
+    /// that of their mean (the prediction interval of a future mean, `t·s·√(1/m + 1/n)`; Hahn and Meeker 1991,
+    /// section 4.8) and half the width of their own interval, at the spread that these values have. `None` without an
+    /// interval, or for `n` below two.
+    pub fn another(&self, n: usize) -> Option<f64> {
+        let t = quantile(self.n)?;
+        let (own, further) = (self.n as f64, n as f64);
+        let deviation = self.half_width? / t * own.sqrt();
+        let mean = t * deviation * (1.0 / own + 1.0 / further).sqrt();
+        Some(mean + quantile(n)? * deviation / further.sqrt())
+    }
+
     /// Whether the interval lies wholly above or below zero; `None` without an interval.
     pub fn excludes_zero(&self) -> Option<bool> {
         self.half_width.map(|half| self.mean.abs() > half)
@@ -107,17 +122,28 @@ impl Replicated {
     }
 
     /// The mean of a number's difference to `reference`, replication by replication: both met the
-    /// same arrivals and lengths. Replications in which either lacks the number are left out.
+    /// same arrivals and lengths. Replications in which either lacks the number are left out. Numbers that vary while
+    /// their difference does not, as counts do, give no interval from fewer than six replications.
     pub fn difference(
         &self,
         reference: &Self,
         get: impl Fn(&Summary) -> Option<f64>,
     ) -> Option<Estimate> {
         let pairs = self.summaries.iter().zip(&reference.summaries);
-        let values: Vec<f64> = pairs
-            .filter_map(|(own, other)| Some(get(own)? - get(other)?))
+        let pairs: Vec<(f64, f64)> = pairs
+            .filter_map(|(own, other)| Some((get(own)?, get(other)?)))
             .collect();
-        Estimate::of(&values)
+        let values: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
+        let mut estimate = Estimate::of(&values)?;
+        let vary = pairs.iter().any(|pair| *pair != pairs[0]);
+        if estimate.half_width == Some(0.0)
+            && estimate.mean != 0.0
+            && vary
+            && estimate.n < ALIKE_MIN
+        {
+            estimate.half_width = None;
+        }
+        Some(estimate)
     }
 
     /// Replications with this verdict.
@@ -197,11 +223,66 @@ mod tests {
         assert!((p - 0.013_236).abs() < 2e-6, "{p}");
     }
 
+    /// To see it fail, leave out either part of the width.
+    #[test]
+    fn further_values_have_their_interval_within_reach() {
+        // Five values with standard deviation √2.5; t(4, 0.975) = 2.776445, t(9, 0.975) = 2.262157.
+        let five = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).expect("there are values");
+        let half = five.another(10).expect("five values have a spread");
+        let by_hand = 2.5_f64.sqrt() * (2.776_445 * 0.3_f64.sqrt() + 2.262_157 * 0.1_f64.sqrt());
+        assert!((half - by_hand).abs() < 1e-5, "{half}, not {by_hand}");
+        assert_eq!(five.another(1), None);
+        let one = Estimate::of(&[7.0]).expect("there is a value");
+        assert_eq!(one.another(10), None);
+
+        // 160 normal values, and then 40 more.
+        let mut draws = sim::rng::Generator::from_key(7);
+        let mut values =
+            |count: usize| -> Vec<f64> { (0..count).map(|_| draws.normal()).collect() };
+        let mut above = 0;
+        for _ in 0..400 {
+            let known = Estimate::of(&values(160)).expect("there are values");
+            let bound = known.mean + known.another(40).expect("they vary");
+            let later = Estimate::of(&values(40)).expect("there are values");
+            let top = later.mean + later.half_width.expect("they vary");
+            above += usize::from(top > bound);
+        }
+        // Of one side: 2.5 %, were the spread of the 40 that of the 160.
+        assert!(above <= 24, "{above} of 400");
+    }
+
     #[test]
     fn one_value_has_no_interval_and_none_no_mean() {
         let one = Estimate::of(&[7.0]).expect("there is a value");
         assert_eq!((one.half_width, one.excludes_zero()), (None, None));
         assert_eq!(Estimate::of(&[]), None);
+    }
+
+    #[test]
+    fn a_difference_that_is_the_same_a_few_times_by_chance_has_no_interval() {
+        let runs = |values: &[f64]| Replicated {
+            summaries: values
+                .iter()
+                .map(|value| summary(*value, LoadVerdict::Steady))
+                .collect(),
+        };
+        let between = |own: &[f64], other: &[f64]| {
+            let estimate = runs(own).difference(&runs(other), |one| Some(one.throughput_rps));
+            estimate.expect("there are values")
+        };
+        let by_chance = between(&[3.0, 5.0], &[2.0, 4.0]);
+        assert_eq!((by_chance.mean, by_chance.half_width), (1.0, None));
+        assert_eq!(by_chance.excludes_zero(), None);
+        // Nothing is drawn where nothing varies: the difference is what it is.
+        assert_eq!(
+            between(&[3.0, 3.0], &[2.0, 2.0]).excludes_zero(),
+            Some(true)
+        );
+        let six = between(
+            &[3.0, 5.0, 3.0, 5.0, 4.0, 4.0],
+            &[2.0, 4.0, 2.0, 4.0, 3.0, 3.0],
+        );
+        assert_eq!(six.excludes_zero(), Some(true));
     }
 
     #[test]
@@ -222,16 +303,17 @@ mod tests {
 
     #[test]
     fn pairing_removes_what_both_share() {
-        let of = |values: [f64; 3]| Replicated {
+        let of = |values: [f64; 6]| Replicated {
             summaries: values.map(|x| summary(x, LoadVerdict::Steady)).to_vec(),
         };
-        let (a, b) = (of([1.0, 5.0, 9.0]), of([2.0, 6.0, 10.0]));
+        let a = of([1.0, 5.0, 9.0, 3.0, 7.0, 5.0]);
+        let b = of([2.0, 6.0, 10.0, 4.0, 8.0, 6.0]);
         let get = |summary: &Summary| Some(summary.throughput_rps);
         let difference = b.difference(&a, get).expect("there are pairs");
         assert_eq!((difference.mean, difference.half_width), (1.0, Some(0.0)));
         // Unpaired, the same difference drowns in the spread.
         let half = a.estimate(get).and_then(|e| e.half_width);
-        assert!(half.expect("three values have an interval") > 5.0);
+        assert!(half.expect("six values have an interval") > 2.0);
     }
 
     #[test]

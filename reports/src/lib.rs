@@ -21,4 +21,4 @@ pub mod significance;
 pub mod table;
 #[cfg(test)]
 mod toy;
-mod warning;
+pub mod warning;

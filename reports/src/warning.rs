@@ -27,13 +27,12 @@ fn of_runs<'a>(facts: &'a Facts, runs: &'a Replicated) -> impl Iterator<Item = S
     let answered = runs.summaries.iter().any(|s| s.completed > 0);
     let none = (!answered && runs.count() > 0)
         .then(|| "no query was answered after the warm-up: there are no latencies".to_owned());
-    refusals(facts, runs).chain(none)
+    refusals(facts.longest_context, runs).chain(none)
 }
 
-/// What was refused for want of room, and what would make it.
-fn refusals<'a>(facts: &'a Facts, runs: &'a Replicated) -> impl Iterator<Item = String> + 'a {
+/// What was refused for want of room, and what would make it; `longest` is the model's longest context, tokens.
+pub fn refusals(longest: u32, runs: &Replicated) -> impl Iterator<Item = String> {
     let sum = |of: &dyn Fn(&Summary) -> u64| runs.summaries.iter().map(of).sum::<u64>();
-    let longest = facts.longest_context;
     let told = |count: u64, what: &str, why: String| {
         let all = if runs.count() > 1 {
             " in all replications"

@@ -63,12 +63,13 @@ impl Table {
         }
     }
 
-    /// Adds a row; cells that are missing stay empty.
+    /// Adds a row; cells that are missing stay empty, and there may be no more than heads.
     pub fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        let cells = cells.into_iter().take(self.heads.len());
         let mut row: Vec<String> = cells
+            .into_iter()
             .map(|cell| visible(cell.as_ref()).into_owned())
             .collect();
+        debug_assert!(row.len() <= self.heads.len(), "a cell without a head");
         row.resize(self.heads.len(), String::new());
         self.rows.push(row);
     }

@@ -148,6 +148,12 @@ impl World {
         (endless && self.horizon != Instant::NEVER).then_some(self.horizon)
     }
 
+    /// Frames that the stream with the most of them has at most; `None` where no stream has frames.
+    pub fn most_frames(&self) -> Option<u64> {
+        let plans = self.streams.iter().filter_map(|s| s.frames.as_ref());
+        plans.map(|plan| plan.most(self.horizon)).max()
+    }
+
     /// Whether there are queries, and all come from users who wait for their answers first.
     pub fn closed_loop(&self) -> bool {
         let mut waits = self

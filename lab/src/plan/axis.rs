@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use sim::metrics::{Metric as Number, Time};
+use sim::time::Instant;
+use sim::world::World;
 use toml_edit::{DocumentMut, InlineTable, Item, Table, Value, value};
 
 use super::target::Metric;
@@ -87,6 +89,27 @@ impl Axis {
             }
             _ => true,
         }
+    }
+
+    /// The greatest load that changes anything in a run of the scenario, and why there is none beyond: it would be held
+    /// to be met unseen.
+    pub fn reach(self, world: &World) -> Option<(f64, String)> {
+        if self != Self::Context {
+            return None;
+        }
+        let most = world.most_frames()?;
+        let within = if world.horizon == Instant::NEVER {
+            "no stream has".to_owned()
+        } else {
+            format!(
+                "within `horizon_s` = {} s no stream has",
+                world.horizon.as_secs_f64()
+            )
+        };
+        Some((
+            most.saturating_sub(1) as f64,
+            format!("{within} more than {most} frames: a longer run would tell of larger contexts"),
+        ))
     }
 
     /// The load of the scenario as it is, where all streams agree; else of its first.
@@ -302,13 +325,11 @@ fn copies(document: &mut DocumentMut, count: usize) -> Result<(), String> {
             own.push('x');
         }
         stream.insert("name", value(own));
+        unplaced(&mut stream);
         list.push(stream);
     }
-    let mut item = Item::ArrayOfTables(list);
-    // Tables keep their places in the text, which copies would share.
-    item.make_value();
     document.remove("streams");
-    document.insert("streams", item);
+    document.insert("streams", Item::ArrayOfTables(list));
     let names = taken;
     // Lanes of streams that are not there any more would be dangling references.
     // (An item's own `get_mut` makes what it does not find.)
@@ -328,4 +349,14 @@ fn copies(document: &mut DocumentMut, count: usize) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Tables keep their places in the text, which copies would share: those without one follow what is before them.
+fn unplaced(table: &mut Table) {
+    table.set_position(None);
+    for (_, item) in table.iter_mut() {
+        if let Item::Table(inner) = item {
+            unplaced(inner);
+        }
+    }
 }

@@ -13,6 +13,8 @@ use super::target::Target;
 
 /// How much more of a resource is tried: enough to stand out of what a run's events round away.
 const STEP: f64 = 1.05;
+/// Change of a metric for 1 % more of a resource below which it counts as none, %: what a table rounds to 0.
+const NONE: f64 = 0.005;
 
 /// What more of a resource does.
 #[derive(Clone, Debug)]
@@ -30,8 +32,10 @@ pub struct Buys {
 pub struct Limits {
     /// The load just beyond the edge at which this was seen.
     pub load: f64,
-    /// The target that is missed there (place in the list), and its text.
+    /// Text of the target that is missed there.
     pub target: String,
+    /// Why the load is not carried there, whatever the target; absent where the metric's value misses.
+    pub reason: Option<String>,
     /// What limits: an engine, the bandwidth, memory or the policy, with the number that says so.
     pub because: Vec<String>,
     /// What one per cent more of each resource buys, the most first.
@@ -49,17 +53,17 @@ pub fn limits(
     targets: &[Target],
     edge: &Edge,
 ) -> Result<Option<Limits>, Faults> {
-    let (low, Some(high)) = (edge.meets, edge.misses) else {
+    let low = edge.meets;
+    let Some(beyond) = beyond(axis, targets, edge) else {
         return Ok(None);
     };
-    let Some(beyond) = edge.probe(high) else {
-        return Ok(None);
-    };
+    let high = beyond.load;
     if let Some(why) = &beyond.refused {
         return Ok(Some(Limits {
             load: high,
             target: "every target".to_owned(),
-            because: vec![why.clone()],
+            reason: Some(why.clone()),
+            because: Vec::new(),
             buys: Vec::new(),
         }));
     }
@@ -68,31 +72,64 @@ pub fn limits(
         return Ok(None);
     };
     let target = &targets[missed];
+    let reason = beyond.held[missed].reason.clone();
     let mut because = Vec::new();
-    if let Some(reason) = beyond.held[missed].reason {
-        because.push(reason.to_owned());
-    }
     let world = case.world(Some((axis, high)), None).ok();
     if let Some(world) = &world {
-        because.extend(busy(world, beyond));
+        if reason.is_some() {
+            let longest = world.model.max_context_tokens;
+            because.extend(reports::warning::refusals(longest, &beyond.runs));
+        }
         because.extend(other_policy(case, axis, high, targets, world)?);
+        because.extend(busy(world, beyond));
     }
     let at = low.unwrap_or(high);
-    let buys = match &world {
+    let mut buys = match &world {
         Some(world) => sensitivities(case, axis, targets, missed, at, high, world)?,
         None => Vec::new(),
     };
-    if let Some(most) = buys.first()
-        && most.tells()
-    {
-        because.push(format!("{} moves `{}` most", most.resource, target.metric));
+    if reason.is_some() {
+        // The metric's value is not what ends at the edge, so its slope says nothing of the load.
+        for buys in &mut buys {
+            buys.load = None;
+        }
+    } else if let Some(most) = buys.first() {
+        because.push(if most.tells() {
+            format!("{} moves `{}` most", most.resource, target.metric)
+        } else {
+            format!("no resource is seen to move `{}`", target.metric)
+        });
     }
     Ok(Some(Limits {
         load: high,
         target: target.text.clone(),
+        reason,
         because,
         buys,
     }))
+}
+
+/// The load at which is told what limits: the smallest that misses beyond the edge. Where none meets and more load may
+/// be better, the one that comes nearest.
+fn beyond<'a>(axis: Axis, targets: &[Target], edge: &'a Edge) -> Option<&'a Probe> {
+    let high = edge.probe(edge.misses?);
+    if edge.meets.is_some() || targets.iter().all(|target| axis.monotone(target.metric)) {
+        return high;
+    }
+    // How many times the bound is missed by the target that is missed most.
+    let excess = |probe: &Probe| {
+        let by = targets.iter().zip(&probe.held).map(|(target, held)| {
+            let value = held.value.filter(|_| held.reason.is_none());
+            value.map_or(f64::INFINITY, |value| target.excess(value.mean))
+        });
+        by.fold(0.0, f64::max)
+    };
+    let misses = edge.probes.iter().filter(|probe| {
+        probe.verdict == Verdict::Misses && probe.refused.is_none() && excess(probe).is_finite()
+    });
+    misses
+        .min_by(|a, b| excess(a).total_cmp(&excess(b)))
+        .or(high)
 }
 
 /// How full lanes, the memory's bandwidth and its capacity are.
@@ -176,7 +213,7 @@ fn other_policy(
         if let Some(seed) = case.seed {
             other.seed = seed;
         }
-        let probe = Probe::run(&other, load, case.count(&other, false), targets)?;
+        let probe = Probe::run(&other, load, case.count(&other, false), None, targets)?;
         if probe.verdict == Verdict::Meets {
             return Ok(Some(format!(
                 "the policy: `{name}` meets every target at this load, `{mine}` does not"
@@ -261,7 +298,8 @@ fn sensitivities(
 impl Buys {
     /// Whether the change can be told from none.
     pub fn tells(&self) -> bool {
-        self.metric
-            .is_some_and(|change| change.excludes_zero() != Some(false) && change.mean.abs() > 1e-4)
+        self.metric.is_some_and(|change| {
+            change.excludes_zero() != Some(false) && change.mean.abs() >= NONE
+        })
     }
 }

@@ -2,6 +2,7 @@
 //! least of each resource that a load needs.
 
 mod axis;
+mod length;
 mod limits;
 mod need;
 mod probe;
@@ -21,6 +22,7 @@ use sim::rng::mix;
 use sim::world::World;
 
 pub use axis::Axis;
+pub use length::Rise;
 pub use limits::{Buys, Limits, limits};
 pub use need::{Need, Needs, needs};
 pub use probe::{Held, Probe, Verdict};
@@ -31,6 +33,9 @@ pub use text::{json, largest_model, needs_json, needs_table, region, table};
 
 /// Runs near the edge, for each one elsewhere.
 const DEEP: u32 = 4;
+/// Runs on fresh draws at an end of the edge, for each one near it. With no more than as many, the first of a row of
+/// loads that passes would too often be a lucky one.
+const SURE: u32 = 4;
 /// Replications where the scenario asks for fewer: an edge needs an interval.
 const REPLICATIONS: u32 = 10;
 /// What makes another seed of a scenario's, for draws that no search has seen.
@@ -103,6 +108,26 @@ impl Case<'_> {
         Ok(document.to_string())
     }
 
+    /// Whether another reads the same from where it lies, and `crossinfer run` takes it.
+    ///
+    /// # Errors
+    ///
+    /// Faults of the other; that a profile or another file of it is a different one.
+    pub fn reads_as(&self, other: &Case<'_>) -> Result<(), PlanError> {
+        let files = |case: &Case<'_>| {
+            let inputs = case.inputs()?;
+            let texts = inputs.sources().iter().skip(1);
+            Ok::<_, PlanError>(texts.map(|(_, text)| text.clone()).collect::<Vec<_>>())
+        };
+        if files(self)? != files(other)? {
+            return Err(PlanError::Question(format!(
+                "profiles or other files of `{}` would be different ones at `{}`: write it beside the scenario",
+                self.name, other.name
+            )));
+        }
+        other.own_world().map(|_| ())
+    }
+
     /// The world as it is written, where every key changes something.
     fn own_world(&self) -> Result<World, PlanError> {
         let inputs = self.inputs()?;
@@ -157,6 +182,11 @@ impl Case<'_> {
         Ok(world)
     }
 
+    /// Root seed of draws that no search has seen, as a scenario can state it.
+    fn fresh_seed(world: &World) -> u64 {
+        mix(world.seed ^ FRESH) >> 1
+    }
+
     /// A load simulated with some times of a resource.
     fn probe(
         &self,
@@ -168,18 +198,32 @@ impl Case<'_> {
         let load = axis.map_or(0.0, |(_, load)| load);
         match self.world(axis, change) {
             Ok(mut world) => {
-                if look == Look::Fresh {
-                    world.seed = mix(world.seed ^ FRESH);
+                let deep = self.count(&world, true);
+                let (runs, again) = match look {
+                    Look::First => (self.count(&world, false), None),
+                    Look::Deep => (deep, None),
+                    Look::Fresh => (deep.saturating_mul(SURE), Some(deep)),
+                };
+                if again.is_some() {
+                    world.seed = Self::fresh_seed(&world);
                 }
-                Probe::run(
-                    &world,
-                    load,
-                    self.count(&world, look != Look::First),
-                    targets,
-                )
+                Probe::run(&world, load, runs, again, targets)
             }
             Err(why) => Ok(Probe::refused(load, why)),
         }
+    }
+
+    /// A probe of a load as a scenario, which `crossinfer run` simulates to the same numbers; `None` where the load has
+    /// no world.
+    fn replay(&self, axis: Axis, probe: &Probe) -> Option<String> {
+        if probe.refused.is_some() {
+            return None;
+        }
+        let text = axis.at(&self.text, probe.load).ok()?;
+        let mut document: toml_edit::DocumentMut = text.parse().ok()?;
+        document["seed"] = toml_edit::value(i64::try_from(probe.seed).ok()?);
+        document["replications"] = toml_edit::value(i64::try_from(probe.runs.count()).ok()?);
+        Some(document.to_string())
     }
 }
 
@@ -198,6 +242,13 @@ pub struct Plan {
     pub taken: u64,
     /// What was found.
     pub edge: Edge,
+    /// Why no greater load was looked at, where the scenario has none.
+    pub reach: Option<String>,
+    /// Targets whose metrics rise with the length of the runs.
+    pub rises: Vec<Rise>,
+    /// The scenarios of the two ends of the edge, with the draws that confirmed them: the load that meets, and the one
+    /// that misses.
+    pub scenarios: (Option<String>, Option<String>),
     /// What limits it; absent where no load meets the targets or none misses.
     pub limits: Option<Limits>,
 }
@@ -213,7 +264,13 @@ pub fn row(
     axis: Axis,
     loads: &[f64],
 ) -> Result<Vec<Verdict>, PlanError> {
+    let world = case.world(None, None);
+    let reach = world.ok().and_then(|world| axis.reach(&world));
     let probe = |load: &f64| {
+        // What changes nothing tells nothing.
+        if reach.as_ref().is_some_and(|(most, _)| load > most) {
+            return Ok(Verdict::Unclear);
+        }
         let probe = case.probe(Some((axis, *load)), None, targets, Look::First)?;
         Ok(probe.verdict)
     };
@@ -272,7 +329,7 @@ pub fn plan(
         }
     }
     let now = axis.now(&case.text)?;
-    let range = range.unwrap_or(if axis.whole() {
+    let mut range = range.unwrap_or(if axis.whole() {
         Range {
             low: 1.0,
             high: 1024.0,
@@ -283,6 +340,21 @@ pub fn plan(
             high: now * 64.0,
         }
     });
+    let reach = axis.reach(&world).filter(|(most, _)| *most < range.high);
+    let reach = match reach {
+        Some((most, why)) if most < range.low => {
+            return Err(PlanError::Question(format!(
+                "{} {} change nothing: {why}",
+                range.low,
+                axis.unit()
+            )));
+        }
+        Some((most, why)) => {
+            range.high = most;
+            Some(why)
+        }
+        None => None,
+    };
     // Faults of form show at once, not as a load that is refused.
     axis.at(&case.text, range.low)?;
     let edge = search(axis, targets, range, |load, look| {
@@ -290,13 +362,18 @@ pub fn plan(
     })
     .map_err(PlanError::Stopped)?;
     let limits = limits(case, axis, targets, &edge).map_err(PlanError::Stopped)?;
+    let rises = length::rises(case, axis, targets, &edge).map_err(PlanError::Stopped)?;
+    let end = |load: Option<f64>| case.replay(axis, edge.probe(load?)?);
     Ok(Plan {
         title: title.to_owned(),
         axis,
         targets: targets.to_vec(),
         conditions: reports::facts::conditions_of(&world),
         taken: world.memory.taken,
+        scenarios: (end(edge.meets), end(edge.misses)),
         edge,
+        reach,
+        rises,
         limits,
     })
 }

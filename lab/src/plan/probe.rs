@@ -10,13 +10,13 @@ use super::target::{Metric, Target};
 use reports::interval::{Estimate, Replicated};
 
 /// Whether a load meets its targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Every target's 95 % interval lies on the right side.
+    /// The system carries the load, and every target's 95 % interval lies on the right side.
     Meets,
-    /// The interval of one or more spans the bound, and none is missed.
+    /// An interval spans a bound, or some of the runs are saturated, and none is missed.
     Unclear,
-    /// A target is missed.
+    /// A target is missed, or the system cannot carry the load.
     Misses,
 }
 
@@ -38,8 +38,8 @@ pub struct Held {
     pub value: Option<Estimate>,
     /// Whether it is met.
     pub verdict: Verdict,
-    /// Why it is missed, where that is not the value.
-    pub reason: Option<&'static str>,
+    /// Why it is not met, where that is not the value.
+    pub reason: Option<String>,
 }
 
 /// A load that was simulated.
@@ -51,11 +51,26 @@ pub struct Probe {
     pub held: Vec<Held>,
     /// All targets together.
     pub verdict: Verdict,
+    /// Root seed of the runs.
+    pub seed: u64,
     /// Every run.
     pub runs: Replicated,
     /// Why the load cannot be simulated at all; then every target is missed.
     pub refused: Option<String>,
 }
+
+/// Share of queries that a load may be refused where no target says how many.
+const REFUSED_MOST: f64 = 0.05;
+/// Shares of saturated runs: up to the first a load may meet targets, from the second it is not carried. As of
+/// [`Replicated::verdict`].
+const SATURATED: (f64, f64) = (0.2, 0.8);
+/// Runs from which these shares count; of fewer, the middle one.
+const SHARES_MIN: usize = 5;
+/// Standard deviations on either side of the mean that hold 95 % of normal values.
+const NORMAL: f64 = 1.96;
+
+/// Causes of overload that are refused queries: with a target on them, they are what it bounds.
+const REFUSALS: [&str; 3] = ["queries_refused", "queries_never_fit", "queries_unserved"];
 
 impl Probe {
     /// A load that has no world: a model that does not fit, an engine that cannot run a stage.
@@ -64,12 +79,16 @@ impl Probe {
             load,
             held: Vec::new(),
             verdict: Verdict::Misses,
+            seed: 0,
             runs: Replicated::default(),
             refused: Some(why),
         }
     }
 
     /// Simulates `replications` runs of a world.
+    ///
+    /// With `again`, a verdict other than unclear holds with a margin: that many runs on draws of their own are to come
+    /// out the same with a probability of about 97.5 % ([`Estimate::another`]).
     ///
     /// # Errors
     ///
@@ -78,6 +97,7 @@ impl Probe {
         world: &World,
         load: f64,
         replications: u32,
+        again: Option<u32>,
         targets: &[Target],
     ) -> Result<Self, Faults> {
         let summaries: Vec<Result<Summary, Faults>> = (0..replications)
@@ -92,25 +112,20 @@ impl Probe {
             .collect();
         let summaries = summaries.into_iter().collect::<Result<_, _>>()?;
         let runs = Replicated { summaries };
-        let held: Vec<Held> = targets.iter().map(|target| hold(target, &runs)).collect();
-        let worst = held
-            .iter()
-            .map(|held| held.verdict)
-            .max_by_key(|verdict| match verdict {
-                Verdict::Meets => 0,
-                Verdict::Unclear => 1,
-                Verdict::Misses => 2,
-            });
+        let judge = Judge::of(&runs, again.map(|runs| runs as usize), targets);
+        let held: Vec<Held> = targets.iter().map(|target| judge.hold(target)).collect();
+        let worst = held.iter().map(|held| held.verdict).max();
         Ok(Self {
             load,
             verdict: worst.unwrap_or(Verdict::Meets),
             held,
+            seed: world.seed,
             runs,
             refused: None,
         })
     }
 
-    /// Whether its queue grows.
+    /// Whether the system cannot carry it, whatever the targets.
     pub fn overloaded(&self) -> bool {
         self.refused.is_none() && self.runs.verdict() == LoadVerdict::Saturated
     }
@@ -121,45 +136,144 @@ impl Probe {
     }
 }
 
-fn hold(target: &Target, runs: &Replicated) -> Held {
-    let value = runs.estimate(|summary| target.metric.of(summary));
-    let missed = |reason| Held {
-        value,
-        verdict: Verdict::Misses,
-        reason: Some(reason),
-    };
-    if target.metric.needs_steady() && runs.verdict() == LoadVerdict::Saturated {
-        return missed(if runs.overload().contains(&"context_full") {
-            "contexts fill up"
-        } else {
-            "the queue grows"
+/// What is common to all targets of a load.
+struct Judge<'a> {
+    runs: &'a Replicated,
+    /// Runs of another look that is to come out the same.
+    again: Option<usize>,
+    /// What the system cannot carry, or may not.
+    carries: Option<(Verdict, String)>,
+}
+
+impl<'a> Judge<'a> {
+    fn of(runs: &'a Replicated, again: Option<usize>, targets: &[Target]) -> Self {
+        let mut judge = Self {
+            runs,
+            again,
+            carries: None,
+        };
+        let mut metrics = targets.iter().map(|target| target.metric);
+        let bounded = metrics.any(|metric| metric == Metric::Share(Count::Refused));
+        judge.carries = judge.saturated(bounded);
+        // Latencies of those who were answered say nothing of those who were turned away.
+        if judge.carries.is_none() && !bounded {
+            let verdict =
+                judge.within(Metric::Share(Count::Refused), |share| share <= REFUSED_MOST);
+            judge.carries = match verdict {
+                Some((Verdict::Misses, _)) => Some((
+                    Verdict::Misses,
+                    "more than 5 % of the queries are refused".to_owned(),
+                )),
+                Some((Verdict::Unclear, share)) => Some((
+                    Verdict::Unclear,
+                    format!("{:.1} % of the queries are refused", 100.0 * share.mean),
+                )),
+                _ => None,
+            };
+        }
+        judge
+    }
+
+    /// Whether what waits piles up, or more is turned away than a system may that carries its load.
+    fn saturated(&self, refusals_bounded: bool) -> Option<(Verdict, String)> {
+        let counts = |cause: &&str| !(refusals_bounded && REFUSALS.contains(cause));
+        let all = self.runs.count();
+        let mut causes: Vec<(&str, usize)> = Vec::new();
+        let mut saturated = 0;
+        for run in &self.runs.summaries {
+            let own = run.overload.iter().copied().filter(counts);
+            let mut any = false;
+            for cause in own {
+                any = true;
+                match causes.iter_mut().find(|(known, _)| *known == cause) {
+                    Some((_, count)) => *count += 1,
+                    None => causes.push((cause, 1)),
+                }
+            }
+            saturated += usize::from(any && run.load == LoadVerdict::Saturated);
+        }
+        // Of causes in as many runs, the first: `max_by_key` would take the last.
+        let (cause, _) = *causes.iter().rev().max_by_key(|(_, count)| *count)?;
+        let why = cause_in_words(cause);
+        if all < SHARES_MIN {
+            let middle = saturated >= all - all / 2;
+            return middle.then(|| (Verdict::Misses, why.to_owned()));
+        }
+        let share = saturated as f64 / all as f64;
+        let margin = self.again.map_or(0.0, |runs| {
+            let both = 1.0 / all as f64 + 1.0 / runs as f64;
+            NORMAL * (share * (1.0 - share) * both).sqrt()
         });
+        if share - margin >= SATURATED.1 {
+            Some((Verdict::Misses, why.to_owned()))
+        } else if share + margin > SATURATED.0 {
+            Some((
+                Verdict::Unclear,
+                format!("{why} in {saturated} of {all} runs"),
+            ))
+        } else {
+            None
+        }
     }
-    // Latencies of those who were answered say nothing of those who were turned away.
-    let refusals = runs.estimate(|summary| {
-        let refused: u64 = summary.refused.iter().map(|(_, count)| count).sum();
-        (summary.arrived > 0).then(|| refused as f64 / summary.arrived as f64)
-    });
-    let most = match target.metric {
-        Metric::Share(Count::Refused) => f64::INFINITY,
-        _ => 0.05,
-    };
-    if target.metric.needs_steady() && refusals.is_some_and(|share| share.mean > most) {
-        return missed("more than 5 % of the queries are refused");
+
+    /// On which side of a bound a metric's interval lies; `None` where no run has it.
+    fn within(&self, metric: Metric, right: impl Fn(f64) -> bool) -> Option<(Verdict, Estimate)> {
+        let estimate = self.runs.estimate(|summary| metric.of(summary))?;
+        let half = match self.again {
+            // Of another look, too, some runs lack the number.
+            Some(runs) => {
+                let runs = (runs * estimate.n).div_ceil(self.runs.count().max(1));
+                estimate.another(runs.max(2))
+            }
+            None => estimate.half_width,
+        };
+        let half = half.unwrap_or(0.0);
+        let verdict = match (right(estimate.mean - half), right(estimate.mean + half)) {
+            (true, true) => Verdict::Meets,
+            (false, false) => Verdict::Misses,
+            _ => Verdict::Unclear,
+        };
+        Some((verdict, estimate))
     }
-    let Some(estimate) = value else {
-        return missed("no run has this number");
-    };
-    let half = estimate.half_width.unwrap_or(0.0);
-    let (low, high) = (estimate.mean - half, estimate.mean + half);
-    let verdict = match (target.met(low), target.met(high)) {
-        (true, true) => Verdict::Meets,
-        (false, false) => Verdict::Misses,
-        _ => Verdict::Unclear,
-    };
-    Held {
-        value,
-        verdict,
-        reason: None,
+
+    fn hold(&self, target: &Target) -> Held {
+        let found = self.within(target.metric, |value| target.met(value));
+        let (verdict, reason) = match &found {
+            Some((verdict, _)) => (*verdict, None),
+            None if self.runs.summaries.iter().all(|run| run.arrived == 0) => {
+                (Verdict::Unclear, Some("no query arrives".to_owned()))
+            }
+            None => (Verdict::Misses, Some("no run has this number".to_owned())),
+        };
+        let value = found.map(|(_, estimate)| estimate);
+        match &self.carries {
+            Some((carries, why)) if *carries == Verdict::Misses || verdict == Verdict::Meets => {
+                Held {
+                    value,
+                    verdict: verdict.max(*carries),
+                    reason: Some(why.clone()),
+                }
+            }
+            _ => Held {
+                value,
+                verdict,
+                reason,
+            },
+        }
+    }
+}
+
+/// A cause of overload (`Summary::overload`) in a few words.
+fn cause_in_words(cause: &str) -> &str {
+    match cause {
+        "queries_wait" => "the queue grows",
+        "queries_refused" => "the queue is full",
+        "frames_wait" => "frames pile up",
+        "frames_refused" => "too many frames wait",
+        "context_full" => "contexts fill up",
+        "memory_full" => "no engine can hold the contexts",
+        "queries_never_fit" => "no engine can hold context and answer",
+        "queries_unserved" => "no lane serves the queries",
+        other => other,
     }
 }

@@ -35,8 +35,10 @@ pub struct Edge {
     pub monotone: bool,
     /// What is to be said of it.
     pub remarks: Vec<String>,
-    /// Every load that was simulated, rising.
+    /// Every load that was simulated, rising; the two ends as on the fresh draws that confirmed them.
     pub probes: Vec<Probe>,
+    /// Where was looked.
+    pub range: Range,
 }
 
 impl Edge {
@@ -53,15 +55,17 @@ pub enum Look {
     First,
     /// With more of them.
     Deep,
-    /// With as many, on draws that no other look has seen.
+    /// On draws that no other look has seen, with yet more of them and a margin: as many as in a deep look are to come
+    /// out the same.
     Fresh,
 }
 
 /// Simulates loads, each once at each depth.
 ///
 /// Where many loads are looked at, one near the edge may meet the targets by chance, and it is the largest such that a
-/// search returns. So both ends of the edge are looked at once more, on fresh draws; one that does not come out as
-/// before is unclear, and the search goes on from there.
+/// search returns. So both ends of the edge are looked at again, on fresh draws, and must come out there by a margin
+/// ([`Probe::run`]): whoever simulates the load once more is to find the same. One that does not is unclear, and the
+/// search goes on from there.
 ///
 /// # Errors
 ///
@@ -135,12 +139,15 @@ pub fn search(
             break;
         };
         let known = probes.iter_mut().find(|(probe, _)| probe.load == end);
-        let Some((known, _)) = known.filter(|(known, _)| known.refused.is_none()) else {
+        let Some((known, deep)) = known.filter(|(known, _)| known.refused.is_none()) else {
             // What has no world has none under other draws.
             confirmed.push(end);
             continue;
         };
-        if again(end)?.verdict == known.verdict {
+        let before = known.verdict;
+        *known = again(end)?;
+        *deep = true;
+        if known.verdict == before {
             confirmed.push(end);
         } else {
             known.verdict = Verdict::Unclear;
@@ -150,12 +157,12 @@ pub fn search(
     if !doubted.is_empty() {
         let list: Vec<String> = doubted.iter().map(f64::to_string).collect();
         remarks.push(format!(
-            "not confirmed on fresh draws, so unclear: {} {}",
+            "fresh draws do not confirm them by a margin, so unclear: {} {}",
             list.join(", "),
             axis.unit()
         ));
     }
-    Ok(finish(axis, probes, remarks, unruly.is_empty()))
+    Ok(finish(axis, range, probes, remarks, unruly.is_empty()))
 }
 
 /// As near to the edge as replications can tell.
@@ -166,25 +173,37 @@ fn refine(
 ) -> Result<(), Faults> {
     while probes.len() < PROBES_MAX {
         let Some(low) = largest(probes) else {
-            return Ok(());
+            // More runs may tell that what is unclear meets the targets.
+            let unclear =
+                |(probe, deep): &&(Probe, bool)| probe.verdict == Verdict::Unclear && !*deep;
+            let loads = probes.iter().filter(unclear).map(|(probe, _)| probe.load);
+            match loads.reduce(f64::min) {
+                Some(load) => look(load, true, probes)?,
+                None => return Ok(()),
+            };
+            continue;
         };
         look(low, true, probes)?;
-        let Some(high) = above(probes, low) else {
-            return Ok(());
-        };
+        let high = above(probes, low);
         let deep = |load: f64, probes: &Probes| {
             let mut all = probes.iter();
             all.any(|(probe, deep)| probe.load == load && *deep)
         };
         // Between the two there may be loads that are unclear: both ends of them are sought.
-        let inside = |(probe, _): &&(Probe, bool)| probe.load > low && probe.load < high;
+        let inside = |(probe, _): &&(Probe, bool)| {
+            probe.load > low && high.is_none_or(|high| probe.load < high)
+        };
         let loads = || probes.iter().filter(inside).map(|(probe, _)| probe.load);
-        let first = loads().reduce(f64::min).unwrap_or(high);
+        let Some(first) = loads().reduce(f64::min).or(high) else {
+            return Ok(());
+        };
         let last = loads().reduce(f64::max).unwrap_or(low);
-        let next = [between(axis, low, first), between(axis, last, high)]
+        let beyond = high.and_then(|high| between(axis, last, high));
+        let next = [between(axis, low, first), beyond]
             .into_iter()
             .flatten()
-            .chain([low, high, first, last])
+            .chain([low, first, last])
+            .chain(high)
             .find(|load| !deep(*load, probes));
         match next {
             Some(load) => look(load, true, probes)?,
@@ -195,7 +214,7 @@ fn refine(
 }
 
 /// The edge of all probes, and what lies on the wrong side of it.
-fn finish(axis: Axis, probes: Probes, mut remarks: Vec<String>, ruly: bool) -> Edge {
+fn finish(axis: Axis, range: Range, probes: Probes, mut remarks: Vec<String>, ruly: bool) -> Edge {
     let low = largest(&probes);
     let high = above(&probes, low.unwrap_or(f64::NEG_INFINITY));
     let mut probes: Vec<Probe> = probes.into_iter().map(|(probe, _)| probe).collect();
@@ -218,6 +237,7 @@ fn finish(axis: Axis, probes: Probes, mut remarks: Vec<String>, ruly: bool) -> E
         monotone: ruly && islands.is_empty(),
         remarks,
         probes,
+        range,
     }
 }
 

@@ -77,11 +77,6 @@ impl Metric {
         matches!(self, Self::Of(Number::Throughput | Number::TokenThroughput))
     }
 
-    /// Whether a queue that grows leaves it without a steady value.
-    pub fn needs_steady(self) -> bool {
-        matches!(self, Self::Of(Number::Time(..)) | Self::Share(Count::Late))
-    }
-
     /// Its value in a run; `None` where the run has none.
     pub fn of(self, summary: &Summary) -> Option<f64> {
         match self {
@@ -182,6 +177,16 @@ impl Target {
             bound,
             text: shown.to_owned(),
         })
+    }
+
+    /// How many times the bound a value is, the other way round where more is better: above 1 it is missed.
+    pub fn excess(&self, value: f64) -> f64 {
+        let (large, small) = if self.metric.rises() {
+            (self.bound, value)
+        } else {
+            (value, self.bound)
+        };
+        if large == 0.0 { 0.0 } else { large / small }
     }
 
     /// Whether a value is on the right side.

@@ -95,6 +95,7 @@ fn searched(
             load,
             held: Vec::new(),
             verdict: law(load, look),
+            seed: 1,
             runs: Replicated::default(),
             refused: None,
         })
@@ -257,4 +258,74 @@ fn rates_and_contexts_are_set_everywhere() {
     assert!(fault.contains("stream `a`"), "{fault}");
     assert!(Axis::Streams.at("title = 1", 1.0).is_err());
     assert!(Axis::Context.now(SCENARIO).is_err());
+}
+
+/// Unclear below the least that misses: then that is not the least that was tried. To see it fail, say so anyway.
+#[test]
+fn what_is_said_of_no_edge_is_true_to_the_table() {
+    let plan_of = |edge: Edge| super::Plan {
+        title: "x".to_owned(),
+        axis: Axis::Streams,
+        targets: vec![Target::parse("ttft_p95 <= 1s").expect("it is a target")],
+        conditions: Vec::new(),
+        taken: 0,
+        edge,
+        reach: None,
+        rises: Vec::new(),
+        scenarios: (None, None),
+        limits: None,
+    };
+    let range = Range {
+        low: 1.0,
+        high: 8.0,
+    };
+    let said = |law: fn(f64) -> Verdict| {
+        let (edge, _) = found(Axis::Streams, "ttft_p95 <= 1s", range, law);
+        let text = super::table(&[plan_of(edge)], &[]);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = said(|load| {
+        if load < 3.0 {
+            Verdict::Unclear
+        } else {
+            Verdict::Misses
+        }
+    });
+    assert!(
+        text.contains("3 streams miss one, and of less (1 to 2) replications do not tell"),
+        "{text}"
+    );
+    let text = said(|_| Verdict::Misses);
+    assert!(
+        text.contains("the least that was tried, 1 (streams), misses one"),
+        "{text}"
+    );
+    let text = said(|_| Verdict::Meets);
+    assert!(text.contains("8 streams meet every target, and no larger load was seen to miss one; the range ended there"), "{text}");
+    let text = said(|load| {
+        if load < 5.0 {
+            Verdict::Meets
+        } else {
+            Verdict::Unclear
+        }
+    });
+    assert!(
+        text.contains("of larger loads replications do not tell (5 to 8)"),
+        "{text}"
+    );
+}
+
+/// An unclear load is looked at with more runs before it is said that none meets.
+#[test]
+fn no_load_is_given_up_on_a_few_runs() {
+    let range = Range {
+        low: 1.0,
+        high: 8.0,
+    };
+    let law = |load: f64, look: Look| match look {
+        Look::First if load < 3.0 => Verdict::Unclear,
+        _ => step(load, 2.0),
+    };
+    let (edge, _) = searched(Axis::Streams, "ttft_p95 <= 1s", range, law);
+    assert_eq!((edge.meets, edge.misses), (Some(2.0), Some(3.0)));
 }

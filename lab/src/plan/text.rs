@@ -11,9 +11,9 @@ use super::axis::Axis;
 use super::need::Needs;
 use super::probe::{Probe, Verdict};
 use super::scale::Resource;
-use super::search::Edge;
+use super::search::Range;
 use super::target::{Metric, Target};
-use super::{Buys, Plan};
+use super::{Buys, Plan, Rise};
 
 /// A number in at most four digits.
 fn short(value: f64) -> String {
@@ -40,13 +40,31 @@ fn shown(metric: Metric, value: f64) -> String {
     }
 }
 
-/// The edge in words.
-fn edge(axis: Axis, edge: &Edge) -> String {
+/// The edge in words, true to every load that was looked at.
+fn edge(plan: &Plan) -> String {
+    let (axis, edge) = (plan.axis, &plan.edge);
+    let Range {
+        low: from,
+        high: to,
+    } = edge.range;
+    let unit = axis.unit();
+    let unclear = |inside: &dyn Fn(f64) -> bool| {
+        let all = edge.probes.iter();
+        let list: Vec<f64> = all
+            .filter(|probe| probe.verdict == Verdict::Unclear && inside(probe.load))
+            .map(|probe| probe.load)
+            .collect();
+        match list.as_slice() {
+            [] => None,
+            [one] => Some(short(*one)),
+            [first, .., last] => Some(format!("{} to {}", short(*first), short(*last))),
+        }
+    };
+    let missed = |probe: &Probe| probe.verdict == Verdict::Misses;
     match (edge.meets, edge.misses) {
         (Some(low), Some(high)) => format!(
-            "{} {} meet every target; {} miss one{}",
+            "{} {unit} meet every target; {} miss one{}",
             short(low),
-            axis.unit(),
             short(high),
             if axis.whole() && high > low + 1.0 {
                 ", and between them replications do not tell"
@@ -54,18 +72,61 @@ fn edge(axis: Axis, edge: &Edge) -> String {
                 ""
             }
         ),
-        (Some(low), None) => format!(
-            "{} {} meet every target, and no larger load was seen to miss one",
-            short(low),
-            axis.unit()
-        ),
-        (None, Some(high)) => format!(
-            "no load meets the targets: the least that was tried, {} ({}), misses one",
-            short(high),
-            axis.unit()
-        ),
+        (Some(low), None) if from == to => format!("{} {unit} meet every target", short(low)),
+        (Some(low), None) => {
+            let beyond = match unclear(&|load| load > low) {
+                Some(list) => format!("of larger loads replications do not tell ({list})"),
+                None => "no larger load was seen to miss one".to_owned(),
+            };
+            let end = plan.reach.clone().unwrap_or_else(|| {
+                format!("`--to` would lead beyond {}", short(to))
+            });
+            format!("{} {unit} meet every target, and {beyond}; the range ended there: {end}", short(low))
+        }
+        (None, Some(high)) => match unclear(&|load| load < high) {
+            Some(list) => format!(
+                "no load was seen to meet the targets: {} {unit} miss one, and of less ({list}) replications do not tell",
+                short(high)
+            ),
+            None => match edge.probes.as_slice() {
+                [first, .., last] if edge.probes.iter().all(missed) => format!(
+                    "no load meets the targets: all that were tried, {} to {} {unit}, miss one",
+                    short(first.load),
+                    short(last.load)
+                ),
+                _ => format!(
+                    "no load meets the targets: the least that was tried, {} ({unit}), misses one",
+                    short(high)
+                ),
+            },
+        },
         (None, None) => "no load meets the targets, and none is seen to miss one: the intervals are too wide (--replications)".to_owned(),
     }
+}
+
+/// A metric that rises with the length of the runs.
+fn rise(plan: &Plan, rise: &Rise) -> String {
+    let of = plan
+        .targets
+        .iter()
+        .find(|target| target.text == rise.target);
+    let value = |value| of.map_or_else(String::new, |target| shown(target.metric, value));
+    format!(
+        "at {} {} `{}` is {} in runs of {} s and {} in runs of {} s{}: the edge holds for the former; {}",
+        short(rise.load),
+        plan.axis.unit(),
+        of.map_or_else(String::new, |target| target.metric.to_string()),
+        value(rise.means.0),
+        short(rise.run_s),
+        value(rise.means.1),
+        short(rise.longer_s),
+        if rise.verdict == Verdict::Misses && plan.edge.meets.is_some() {
+            ", which miss a target"
+        } else {
+            ""
+        },
+        rise.cause
+    )
 }
 
 /// What was simulated, one load a row.
@@ -95,7 +156,7 @@ fn probes(axis: Axis, targets: &[Target], probes: &[Probe]) -> Table {
                     format!("{}{half}", shown(target.metric, value.mean))
                 },
             );
-            row.push(held.reason.map_or(value, str::to_owned));
+            row.push(held.reason.clone().unwrap_or(value));
         }
         row.extend(probe.refused.clone());
         table.row(row);
@@ -140,7 +201,9 @@ pub fn table(plans: &[Plan], refused: &[(String, String)]) -> String {
             Head::text("limited by"),
         ]);
         for plan in plans {
-            let by = plan.limits.as_ref().map_or("", |limits| &limits.target);
+            let by = plan.limits.as_ref().map_or("", |limits| {
+                limits.reason.as_ref().unwrap_or(&limits.target)
+            });
             rows.row([
                 &plan.title,
                 &number(plan.edge.meets),
@@ -184,8 +247,8 @@ fn one(out: &mut String, plan: &Plan) {
         0,
     );
     conditions(out, &plan.conditions);
-    *out += &hanging(&edge(plan.axis, &plan.edge), 2);
-    for remark in &plan.edge.remarks {
+    *out += &hanging(&edge(plan), 2);
+    for remark in remarks(plan) {
         *out += &hanging(&format!("note: {remark}"), 2);
     }
     _ = writeln!(
@@ -194,10 +257,11 @@ fn one(out: &mut String, plan: &Plan) {
         probes(plan.axis, &plan.targets, &plan.edge.probes)
     );
     if let Some(limits) = &plan.limits {
-        paragraph(
-            out,
-            &format!("at {} `{}` is missed", short(limits.load), limits.target),
-        );
+        let what = match &limits.reason {
+            Some(reason) => format!("the load is not carried: {reason}"),
+            None => format!("`{}` is missed", limits.target),
+        };
+        paragraph(out, &format!("at {} {what}", short(limits.load)));
         for because in &limits.because {
             *out += &hanging(because, 2);
         }
@@ -205,6 +269,13 @@ fn one(out: &mut String, plan: &Plan) {
             _ = writeln!(out, "\n{}", sensitivity(&limits.buys));
         }
     }
+}
+
+/// What is to be said of an edge.
+fn remarks(plan: &Plan) -> Vec<String> {
+    let mut list = plan.edge.remarks.clone();
+    list.extend(plan.rises.iter().map(|one| rise(plan, one)));
+    list
 }
 
 fn conditions(out: &mut String, list: &[String]) {
@@ -240,13 +311,14 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
             None => format!("{} times", short(times)),
         };
         let (low, high) = need.between;
-        rows.row([
+        let remark = remarks.then(|| need.remark.clone().unwrap_or_default());
+        let cells = [
             name,
             high.map_or_else(|| "none found".to_owned(), value),
             low.map_or_else(String::new, value),
             value(1.0),
-            need.remark.clone().unwrap_or_default(),
-        ]);
+        ];
+        rows.row(cells.into_iter().chain(remark));
     }
     _ = writeln!(out, "\n{rows}");
     out
@@ -272,6 +344,7 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
         json!({
             "load": probe.load,
             "verdict": probe.verdict.word(),
+            "seed": probe.seed,
             "replications": probe.runs.count(),
             "refused": probe.refused,
             "targets": held,
@@ -288,11 +361,24 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
                 "meets": plan.edge.meets,
                 "misses": plan.edge.misses,
                 "monotone": plan.edge.monotone,
-                "remarks": plan.edge.remarks,
+                "range": { "from": plan.edge.range.low, "to": plan.edge.range.high, "ends": plan.reach },
+                "remarks": remarks(plan),
+                "rises_with_length": plan.rises.iter().map(|rise| json!({
+                    "target": rise.target,
+                    "load": rise.load,
+                    "run_s": rise.run_s,
+                    "longer_s": rise.longer_s,
+                    "mean": rise.means.0,
+                    "longer_mean": rise.means.1,
+                    "longer_verdict": rise.verdict.word(),
+                    "cause": rise.cause,
+                })).collect::<Vec<_>>(),
+                "scenarios": { "meets": plan.scenarios.0, "misses": plan.scenarios.1 },
                 "probes": plan.edge.probes.iter().map(|p| probe(plan, p)).collect::<Vec<_>>(),
                 "limits": plan.limits.as_ref().map(|limits| json!({
                     "load": limits.load,
                     "target": limits.target,
+                    "reason": limits.reason,
                     "because": limits.because,
                     "sensitivity": limits.buys.iter().map(|buys| json!({
                         "resource": buys.resource.to_string(),

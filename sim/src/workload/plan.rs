@@ -28,6 +28,25 @@ pub struct FramePlan {
     pub megapixels: f64,
 }
 
+impl FramePlan {
+    /// Frames that the stream has at most before the horizon; never fewer than it has.
+    pub fn most(&self, horizon: Instant) -> u64 {
+        match &self.clock {
+            FrameTimes::Listed(list) => {
+                let within = list.iter().filter(|at| **at < horizon).count() as u64;
+                self.count.min(within)
+            }
+            FrameTimes::Periodic { period_s, jitter_s } if horizon != Instant::NEVER => {
+                // Beyond ten deviations no offset is drawn.
+                let span = horizon.saturating_since(self.start).as_secs_f64() + 10.0 * jitter_s;
+                // One more than is below the horizon, lest rounding cut one.
+                self.count.min((span / period_s).ceil() as u64 + 1)
+            }
+            FrameTimes::Periodic { .. } => self.count,
+        }
+    }
+}
+
 /// When frames arrive.
 #[derive(Clone, Debug)]
 pub enum FrameTimes {

@@ -12,7 +12,7 @@ use super::result::{Fit, FittedRow};
 use super::spec::{Spec, Target};
 use super::{identify, likelihood, result, solve};
 use crate::folder::Stock;
-use crate::published::{Bench, Configuration, Lab, Measurements, Metric, Role, Row};
+use crate::published::{Bench, Configuration, Draws, Lab, Measurements, Metric, Role, Row};
 
 /// A fit as a function.
 pub(super) struct Problem<'p> {
@@ -50,8 +50,10 @@ pub(super) struct Observation<'p> {
 /// # Errors
 ///
 /// Faults of the specification, of what its rows name, or of the profiles; a specification whose rows
-/// no scenario plays, or that names a number that its scenarios do not read, is one.
+/// no scenario plays, or that names a number that its scenarios do not read, is one, and so is a key of a scenario that
+/// changes nothing ([`Lab::read_by`]).
 pub fn fit(stock: &dyn Stock, spec: &Spec, file: &Measurements) -> Result<Fit, Faults> {
+    Lab::new(stock, Draws { count: 0, seed: 0 }).read_by(file)?;
     let problem = Problem::new(stock, spec, file)?;
     let starts = solve::starts(&problem);
     let solved: Vec<Option<solve::Best>> = starts

@@ -10,7 +10,7 @@ use crate::spec::model::StageKind;
 use crate::spec::scenario::{Keep, LengthPrediction, StateTransfer};
 use crate::spec::soc::EngineKind;
 use crate::time::{Duration, Instant};
-use crate::workload::{FramePlan, FrameTimes, LengthPlan, QueryTimes};
+use crate::workload::{FrameTimes, LengthPlan, QueryTimes};
 use crate::world::{EngineId, Lane, StageId, World};
 
 /// All of them in a world.
@@ -111,28 +111,12 @@ fn keep<'d>(place: &Place<'d>, world: &World, idle: &mut dyn FnMut(Place<'d>, St
     let (Keep::Window { frames: window } | Keep::Sinks { recent: window, .. }) = world.keep else {
         return;
     };
-    let plans = world.streams.iter().filter_map(|s| s.frames.as_ref());
-    let most = plans.map(|plan| most_frames(plan, world.horizon)).max();
-    if let Some(most) = most.filter(|&most| most <= u64::from(window)) {
+    if let Some(most) = world
+        .most_frames()
+        .filter(|&most| most <= u64::from(window))
+    {
         let why = format!("no stream has more than {most} frames: all of them stay");
         idle(place.clone(), why);
-    }
-}
-
-/// Frames that a stream has at most.
-fn most_frames(plan: &FramePlan, horizon: Instant) -> u64 {
-    match &plan.clock {
-        FrameTimes::Listed(list) => {
-            let within = list.iter().filter(|at| **at < horizon).count() as u64;
-            plan.count.min(within)
-        }
-        FrameTimes::Periodic { period_s, jitter_s } if horizon != Instant::NEVER => {
-            // Beyond ten deviations no offset is drawn.
-            let span = horizon.saturating_since(plan.start).as_secs_f64() + 10.0 * jitter_s;
-            // One more than is below the horizon, lest rounding cut one.
-            plan.count.min((span / period_s).ceil() as u64 + 1)
-        }
-        FrameTimes::Periodic { .. } => plan.count,
     }
 }
 
