@@ -168,7 +168,7 @@ pub fn block(points: &[Mean], terms: Terms) -> u32 {
             ..terms
         };
         let usable: Vec<Mean> = points.iter().copied().filter(|p| p.secs > 0.0).collect();
-        let form = best(&usable, terms)?;
+        let form = best(&usable, terms, None)?;
         Some(usable.iter().map(|p| error(&form, p).powi(2)).sum::<f64>())
     };
     let Some(none) = square(&0) else { return 0 };
@@ -185,8 +185,19 @@ pub fn block(points: &[Mean], terms: Terms) -> u32 {
 
 /// The form that fits best, or `None` where no point has a time.
 pub fn fit(points: &[Mean], terms: Terms) -> Option<Fit> {
+    fit_by(points, terms, |_| None)
+}
+
+/// The same of a prefill whose engine does another kind too: both attend to their contexts in the same way, so
+/// that `twin` has a say in what a token and token of context take.
+pub fn fit_beside(points: &[Mean], terms: Terms, twin: (&[Mean], Terms)) -> Option<Fit> {
+    fit_by(points, terms, |points| slope([(points, terms), twin]))
+}
+
+fn fit_by(points: &[Mean], terms: Terms, slope: impl Fn(&[Mean]) -> Option<f64>) -> Option<Fit> {
     let usable: Vec<Mean> = points.iter().copied().filter(|p| p.secs > 0.0).collect();
-    let form = best(&usable, terms)?;
+    let best = |points: &[Mean]| best(points, terms, slope(points));
+    let form = best(&usable)?;
     let residuals: Vec<f64> = usable.iter().map(|point| error(&form, point)).collect();
     // A point that alone says what a size costs cannot be foretold by a table that lacks the size at an end.
     let left_out = (0..usable.len())
@@ -194,7 +205,7 @@ pub fn fit(points: &[Mean], terms: Terms) -> Option<Fit> {
         .filter_map(|index| {
             let mut others = usable.clone();
             let out = others.remove(index);
-            Some(error(&best(&others, terms)?, &out))
+            Some(error(&best(&others)?, &out))
         });
     Some(Fit {
         left_out: left_out.collect(),
@@ -215,10 +226,11 @@ fn worst(form: &Form, points: &[Mean]) -> f64 {
     errors.fold(0.0, f64::max)
 }
 
-fn best(points: &[Mean], terms: Terms) -> Option<Form> {
-    let linear = linear(points, terms);
+/// `slope` is what a token and token of context take, where that is known.
+fn best(points: &[Mean], terms: Terms, slope: Option<f64>) -> Option<Form> {
+    let linear = linear(points, terms, slope);
     let table = if terms.table {
-        table(points, terms)
+        table(points, terms, slope)
     } else {
         None
     };
@@ -237,14 +249,15 @@ const CONTEXT: [Term; 2] = [context_read, |_, ctx, _| ctx];
 
 /// Least squares of relative errors over all choices of terms whose coefficients are not negative. There are
 /// few terms, so all choices are tried, which is exact.
-fn linear(points: &[Mean], terms: Terms) -> Option<Form> {
+fn linear(points: &[Mean], terms: Terms, slope: Option<f64>) -> Option<Form> {
     let all: [(bool, Term); 4] = [
         (true, |_, _, _| 1.0),
         (terms.per_token, |n, _, _| n),
-        (terms.per_token_context, CONTEXT[0]),
+        (terms.per_token_context && slope.is_none(), CONTEXT[0]),
         (terms.per_context, CONTEXT[1]),
     ];
     let block = f64::from(terms.block);
+    let rest = rest(points, slope, block);
     let mut best: Option<(f64, Form)> = None;
     for mask in 1..16_u8 {
         let taken = |index: &usize| mask >> index & 1 != 0;
@@ -259,7 +272,7 @@ fn linear(points: &[Mean], terms: Terms) -> Option<Form> {
                 points.iter().map(value).collect()
             })
             .collect();
-        let Some(solution) = solve(points, &columns) else {
+        let Some(solution) = solve(points, &columns, &rest) else {
             continue;
         };
         let mut coefficients = [0.0; 4];
@@ -270,7 +283,7 @@ fn linear(points: &[Mean], terms: Terms) -> Option<Form> {
         let form = Form {
             fixed,
             per_token,
-            per_token_context,
+            per_token_context: slope.unwrap_or(per_token_context),
             per_context,
             block,
             table: Vec::new(),
@@ -281,32 +294,33 @@ fn linear(points: &[Mean], terms: Terms) -> Option<Form> {
 }
 
 /// The same with a time of its own for each size.
-fn table(points: &[Mean], terms: Terms) -> Option<Form> {
-    let mut sizes: Vec<f64> = points.iter().map(|point| point.size).collect();
-    sizes.sort_by(f64::total_cmp);
-    sizes.dedup();
+fn table(points: &[Mean], terms: Terms, slope: Option<f64>) -> Option<Form> {
+    let sizes = sizes(points);
     // Two are a line.
     if sizes.len() < 3 {
         return None;
     }
     let block = f64::from(terms.block);
-    let optional = [terms.per_token_context, terms.per_context];
+    let optional = [
+        terms.per_token_context && slope.is_none(),
+        terms.per_context,
+    ];
+    let rest = rest(points, slope, block);
     let mut best: Option<(f64, Form)> = None;
     for mask in 0..4_u8 {
         let chosen: Vec<usize> = (0..2).filter(|index| mask >> index & 1 != 0).collect();
         if chosen.iter().any(|&index| !optional[index]) {
             continue;
         }
-        let own = sizes.iter().map(|&size| {
-            let is_it = |point: &Mean| f64::from(u8::from(point.size == size));
-            points.iter().map(is_it).collect()
-        });
+        let own = sizes
+            .iter()
+            .map(|&size| column(points, |p| is(p.size == size)));
         let context = chosen.iter().map(|&index| {
             let value = |p: &Mean| CONTEXT[index](p.size, p.context, block);
             points.iter().map(value).collect()
         });
         let columns: Vec<Vec<f64>> = own.chain(context).collect();
-        let Some(solution) = solve(points, &columns) else {
+        let Some(solution) = solve(points, &columns, &rest) else {
             continue;
         };
         let (base, slopes) = solution.split_at(sizes.len());
@@ -315,7 +329,7 @@ fn table(points: &[Mean], terms: Terms) -> Option<Form> {
             context[index] = value;
         }
         let form = Form {
-            per_token_context: context[0],
+            per_token_context: slope.unwrap_or(context[0]),
             per_context: context[1],
             block,
             table: sizes.iter().copied().zip(base.iter().copied()).collect(),
@@ -324,6 +338,86 @@ fn table(points: &[Mean], terms: Terms) -> Option<Form> {
         keep(&mut best, points, form, &solution);
     }
     best.map(|(_, form)| form)
+}
+
+/// What a token and token of context take in two kinds of prefill, each with a time of its own for each size: only
+/// depth tells it. `None` where no size was measured at two depths.
+fn slope(parts: [(&[Mean], Terms); 2]) -> Option<f64> {
+    let [(first, terms), (second, _)] = parts;
+    let points: Vec<Mean> = first.iter().chain(second).copied().collect();
+    let of = |part: usize, index: usize| (index < first.len()) == (part == 0);
+    let mut base: Vec<Vec<f64>> = Vec::new();
+    for (part, (own, _)) in parts.iter().enumerate() {
+        for size in sizes(own) {
+            let is_it = |(index, p): (usize, &Mean)| is(of(part, index) && p.size == size);
+            base.push(points.iter().enumerate().map(is_it).collect());
+        }
+    }
+    let block = f64::from(terms.block);
+    let copies = |part: usize| -> Vec<f64> {
+        let context = |(index, p): (usize, &Mean)| is(of(part, index)) * p.context;
+        points.iter().enumerate().map(context).collect()
+    };
+    let mut depth = vec![column(&points, |p| context_read(p.size, p.context, block))];
+    depth.extend((0..2).filter(|&part| parts[part].1.per_context).map(copies));
+    let times: Vec<f64> = points.iter().map(|point| point.secs).collect();
+    let mut best: Option<(f64, f64)> = None;
+    for mask in 0..1_u8 << depth.len() {
+        let chosen: Vec<usize> = (0..depth.len()).filter(|at| mask >> at & 1 != 0).collect();
+        let own = chosen.iter().map(|&at| depth[at].clone());
+        let columns: Vec<Vec<f64>> = base.iter().cloned().chain(own).collect();
+        let Some(solution) = solve(&points, &columns, &times) else {
+            continue;
+        };
+        if solution.iter().any(|&value| value < 0.0) {
+            continue;
+        }
+        let square: f64 = (points.iter().enumerate())
+            .map(|(row, point)| {
+                let terms = columns.iter().zip(&solution);
+                let secs: f64 = terms.map(|(column, value)| column[row] * value).sum();
+                (secs / point.secs - 1.0).powi(2)
+            })
+            .sum();
+        if best.is_none_or(|(least, _)| square < least) {
+            let slope = chosen.iter().position(|&at| at == 0);
+            let slope = slope.map_or(0.0, |at| solution[base.len() + at]);
+            best = Some((square, slope));
+        }
+    }
+    let told = parts.iter().any(|(points, _)| {
+        let differ = |a: &Mean| {
+            points
+                .iter()
+                .any(|b| a.size == b.size && a.context != b.context)
+        };
+        points.iter().any(differ)
+    });
+    best.filter(|_| told).map(|(_, slope)| slope)
+}
+
+/// Sizes, rising, each once.
+fn sizes(points: &[Mean]) -> Vec<f64> {
+    let mut sizes: Vec<f64> = points.iter().map(|point| point.size).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    sizes
+}
+
+fn column(points: &[Mean], value: impl Fn(&Mean) -> f64) -> Vec<f64> {
+    points.iter().map(value).collect()
+}
+
+fn is(it: bool) -> f64 {
+    f64::from(u8::from(it))
+}
+
+/// What is left of each point's time for the terms that are sought.
+fn rest(points: &[Mean], slope: Option<f64>, block: f64) -> Vec<f64> {
+    let slope = slope.unwrap_or(0.0);
+    column(points, |p| {
+        p.secs - slope * context_read(p.size, p.context, block)
+    })
 }
 
 /// Keeps a form without negative coefficients that fits better than what there is.
@@ -337,8 +431,9 @@ fn keep(best: &mut Option<(f64, Form)>, points: &[Mean], form: Form, coefficient
     }
 }
 
-/// Coefficients of columns of least squares of relative errors; `None`: the points do not tell them apart.
-fn solve(points: &[Mean], columns: &[Vec<f64>]) -> Option<Vec<f64>> {
+/// Coefficients with which columns add up to `times`, by least squares of errors relative to the points' times;
+/// `None`: the points do not tell them apart.
+fn solve(points: &[Mean], columns: &[Vec<f64>], times: &[f64]) -> Option<Vec<f64>> {
     let count = columns.len();
     if points.len() < count {
         return None;
@@ -356,11 +451,12 @@ fn solve(points: &[Mean], columns: &[Vec<f64>]) -> Option<Vec<f64>> {
         scales.push(scale);
     }
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let shares: Vec<f64> = times.iter().zip(points).map(|(t, p)| t / p.secs).collect();
     let mut matrix: Vec<Vec<f64>> = scaled
         .iter()
         .map(|a| {
             let left = scaled.iter().map(|b| product(a, b));
-            left.chain([a.iter().sum()]).collect()
+            left.chain([product(a, &shares)]).collect()
         })
         .collect();
     eliminate(&mut matrix)?;
@@ -477,6 +573,60 @@ mod tests {
         let fit = fit(&points(&truth), Terms::FORK).expect("it fits");
         assert!((fit.form.per_context / 2e-5 - 1.0).abs() < 1e-6);
         assert!(fit.form.table.is_empty(), "a line needs no table");
+    }
+
+    #[test]
+    fn a_twin_tells_depth_from_size() {
+        // As a calibration walks: each size at a depth of its own, but one at two, that differ by noise.
+        let at = |form: &Form, size: f64, context: f64, noise: f64| Mean {
+            size,
+            context,
+            secs: form.at(size, context) * (1.0 + noise),
+        };
+        let ingest: Vec<Mean> = [
+            (17.0, 73.0, 0.0),
+            (49.0, 24.0, 0.03),
+            (49.0, 188.0, -0.02),
+            (98.0, 90.0, 0.0),
+            (147.0, 800.0, 0.0),
+        ]
+        .map(|(size, context, noise)| at(&TRUTH, size, context, noise))
+        .into();
+        let query = Form {
+            per_context: 2e-5,
+            fixed: 0.01,
+            ..TRUTH
+        };
+        let depths = [73.0, 90.0, 188.0, 237.0, 384.0, 800.0];
+        let queries: Vec<Mean> = [16.0, 32.0]
+            .into_iter()
+            .flat_map(|size| depths.map(|context| at(&query, size, context, 0.0)))
+            .collect();
+        // Alone, the slope is noise, and the largest size is taken to be that slow at any depth.
+        let truth = TRUTH.at(147.0, 0.0);
+        let alone = fit(&ingest, Terms::INGEST).expect("it fits").form;
+        assert!(alone.at(147.0, 0.0) / truth > 1.2, "{alone:?}");
+        let fit = fit_beside(&ingest, Terms::INGEST, (&queries, Terms::FORK)).expect("it fits");
+        assert!(
+            (fit.form.at(147.0, 0.0) / truth - 1.0).abs() < 0.05,
+            "{fit:?}"
+        );
+        // The other way round hardly anything is lost to the noise of the frames.
+        let fit = fit_beside(&queries, Terms::FORK, (&ingest, Terms::INGEST)).expect("it fits");
+        assert!(fit.residuals.iter().all(|error| error.abs() < 0.02));
+    }
+
+    #[test]
+    fn where_no_size_has_two_depths_each_is_fitted_alone() {
+        let one = |size: f64| Mean {
+            size,
+            context: 100.0,
+            secs: TRUTH.at(size, 100.0),
+        };
+        let (ingest, queries) = ([8.0, 16.0, 49.0].map(one), [4.0, 12.0].map(one));
+        let beside = fit_beside(&ingest, Terms::INGEST, (&queries, Terms::FORK));
+        assert_eq!(beside, fit(&ingest, Terms::INGEST));
+        assert!(beside.is_some());
     }
 
     #[test]

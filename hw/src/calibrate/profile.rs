@@ -9,7 +9,7 @@ use sim::world::{EngineId, LaneId, StageId, StreamId, World};
 use toml_edit::Value;
 
 use super::drift::Drift;
-use super::fit::{Fit, Mean, Terms, block, fit};
+use super::fit::{Fit, Mean, Terms, block, fit, fit_beside};
 use super::point::{Measured, Point, Series, kind_name};
 use soc::soc_text;
 
@@ -166,19 +166,24 @@ fn fits(world: &World, measured: &Measured) -> Result<Vec<Quality>, ProfileError
             if world.costs.get(id, StageId(stage as u8)).is_none() {
                 continue;
             }
-            let terms = match kind {
-                StageKind::Encode => Terms::FIXED,
-                StageKind::Export | StageKind::Import | StageKind::Project => Terms::NO_CONTEXT,
-                StageKind::QueryPrefill => Terms::FORK,
-                StageKind::Decode => Terms::DECODE,
-                _ => Terms::INGEST,
+            let terms = |kind| Terms {
+                block,
+                ..terms(kind)
             };
-            let terms = Terms { block, ..terms };
             let missing = || ProfileError::NoSample {
                 engine: engine.name.clone(),
                 stage: world.stages[stage].name.clone(),
             };
-            let mut fit = fit(&means(kind), terms).ok_or_else(missing)?;
+            let twin = match kind {
+                StageKind::Ingest => Some(StageKind::QueryPrefill),
+                StageKind::QueryPrefill => Some(StageKind::Ingest),
+                _ => None,
+            };
+            let fit = match twin.map(|twin| (means(twin), terms(twin))) {
+                Some((twin, its)) => fit_beside(&means(kind), terms(kind), (&twin, its)),
+                None => fit(&means(kind), terms(kind)),
+            };
+            let mut fit = fit.ok_or_else(missing)?;
             let series = points(kind);
             let mean = mean_over_form(&series, &fit).unwrap_or(1.0);
             fit.form.scale(mean);
@@ -195,6 +200,16 @@ fn fits(world: &World, measured: &Measured) -> Result<Vec<Quality>, ProfileError
         }
     }
     Ok(all)
+}
+
+fn terms(kind: StageKind) -> Terms {
+    match kind {
+        StageKind::Encode => Terms::FIXED,
+        StageKind::Export | StageKind::Import | StageKind::Project => Terms::NO_CONTEXT,
+        StageKind::QueryPrefill => Terms::FORK,
+        StageKind::Decode => Terms::DECODE,
+        _ => Terms::INGEST,
+    }
 }
 
 /// The points of a stage on an engine, medians, with their samples.
