@@ -178,7 +178,7 @@ mod tests {
 
     fn summary(throughput_rps: f64, load: LoadVerdict) -> Summary {
         Summary {
-            throughput_rps,
+            throughput_rps: Some(throughput_rps),
             load,
             ..Summary::default()
         }
@@ -226,7 +226,7 @@ mod tests {
             summaries: values.map(|x| summary(x, LoadVerdict::Steady)).to_vec(),
         };
         let (a, b) = (of([1.0, 5.0, 9.0]), of([2.0, 6.0, 10.0]));
-        let get = |summary: &Summary| Some(summary.throughput_rps);
+        let get = |summary: &Summary| summary.throughput_rps;
         let difference = b.difference(&a, get).expect("there are pairs");
         assert_eq!((difference.mean, difference.half_width), (1.0, Some(0.0)));
         // Unpaired, the same difference drowns in the spread.

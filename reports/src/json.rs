@@ -158,8 +158,8 @@ fn measured(runs: &Replicated) -> Map<String, Value> {
     let mut object = object([
         ("load", load(runs)),
         ("steady", steady.into()),
-        ("throughput_rps", number(|s| Some(s.throughput_rps))),
-        ("tokens_per_s", number(|s| Some(s.tokens_per_s))),
+        ("throughput_rps", number(|s| s.throughput_rps)),
+        ("tokens_per_s", number(|s| s.tokens_per_s)),
     ]);
     for (name, get) in latencies {
         // The time per token does not depend on who waits.
