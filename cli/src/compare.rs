@@ -273,6 +273,12 @@ fn worlds(inputs: &Inputs, policies: &[String]) -> Result<Vec<World>, Failure> {
         |list: &[World], world: &World| list.iter().any(|known| known.policy == world.policy);
     for text in policies.iter().map(|text| text.trim()) {
         match text {
+            "" if policies.len() > 1 => {
+                return Err(Failure::usage(
+                    "`--policies` has a name without letters between two commas, or at an end",
+                    "name policies with one comma between two: `--policies serial,naive`",
+                ));
+            }
             "" => {}
             "all" => {
                 for world in sensible(inputs)? {

@@ -7,7 +7,7 @@ use std::{env, fs};
 use sim::load::{Files, Kind, Library, Source};
 use validation::folder::Stock;
 
-use crate::options::utf8;
+use crate::options::{bytes, utf8};
 
 include!(concat!(env!("OUT_DIR"), "/profiles.rs"));
 
@@ -208,7 +208,7 @@ pub(crate) struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &str) -> Result<String, String> {
-        utf8(fs::read(path).map_err(|error| error.to_string())?)
+        utf8(bytes(Path::new(path)).map_err(|error| error.to_string())?)
     }
 }
 

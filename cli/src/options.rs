@@ -1,9 +1,10 @@
 //! What `run` and `compare` have in common: the scenario, how often, with what seed, and to where.
 
+use std::io::Read as _;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::{env, fs};
+use std::{env, fs, io};
 
 use clap::{Args, ValueEnum};
 use lab::sweep::Axis;
@@ -196,7 +197,7 @@ fn with_script(inputs: &Inputs, path: &str) -> Result<Inputs, Failure> {
 
 /// The text of a file that the user named.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    let bytes = fs::read(path).map_err(|error| {
+    let bytes = bytes(path).map_err(|error| {
         Failure::usage(
             format!("`{}` cannot be read: {error}", path.display()),
             "give the path of a text file, relative to the folder that you are in",
@@ -208,6 +209,27 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
             "give a text file, and save it as UTF-8",
         )
     })
+}
+
+/// Most that is read of what is no regular file: a device or a pipe may never end.
+const ENDLESS: u64 = 256 << 20;
+
+/// All of a file, or of a pipe or device that ends.
+pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let file = fs::File::open(path)?;
+    let mut bytes = Vec::new();
+    if file.metadata()?.is_file() {
+        (&file).read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
+    (&file).take(ENDLESS + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > ENDLESS {
+        return Err(io::Error::other(format!(
+            "it is no regular file, and gives more than {} MiB",
+            ENDLESS >> 20
+        )));
+    }
+    Ok(bytes)
 }
 
 /// Bytes as text, or where they are none.

@@ -221,3 +221,20 @@ fn the_scenario_of_an_edge_runs_to_the_numbers_of_its_row() {
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("write it beside the scenario"), "{error}");
 }
+
+/// To see it fail, read whatever is named to its end, and drop names without letters.
+#[test]
+fn what_never_ends_and_names_without_letters_are_refused() {
+    let folder = study::copy("honest-names", |text| text);
+    #[cfg(unix)]
+    {
+        let (code, said, error) = run(&folder, &["check", "/dev/zero"]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(error.contains("gives more than 256 MiB"), "{error}");
+    }
+    for list in ["serial,,naive", "serial,", ",serial"] {
+        let (code, said, error) = run(&folder, &["compare", "toy.toml", "--policies", list]);
+        assert_eq!(code, Some(2), "{list}: {said}");
+        assert!(error.contains("a name without letters"), "{list}: {error}");
+    }
+}

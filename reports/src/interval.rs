@@ -204,7 +204,7 @@ mod tests {
 
     fn summary(throughput_rps: f64, load: LoadVerdict) -> Summary {
         Summary {
-            throughput_rps,
+            throughput_rps: Some(throughput_rps),
             load,
             ..Summary::default()
         }
@@ -267,7 +267,7 @@ mod tests {
                 .collect(),
         };
         let between = |own: &[f64], other: &[f64]| {
-            let estimate = runs(own).difference(&runs(other), |one| Some(one.throughput_rps));
+            let estimate = runs(own).difference(&runs(other), |one| one.throughput_rps);
             estimate.expect("there are values")
         };
         let by_chance = between(&[3.0, 5.0], &[2.0, 4.0]);
@@ -308,7 +308,7 @@ mod tests {
         };
         let a = of([1.0, 5.0, 9.0, 3.0, 7.0, 5.0]);
         let b = of([2.0, 6.0, 10.0, 4.0, 8.0, 6.0]);
-        let get = |summary: &Summary| Some(summary.throughput_rps);
+        let get = |summary: &Summary| summary.throughput_rps;
         let difference = b.difference(&a, get).expect("there are pairs");
         assert_eq!((difference.mean, difference.half_width), (1.0, Some(0.0)));
         // Unpaired, the same difference drowns in the spread.

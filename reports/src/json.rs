@@ -158,8 +158,8 @@ fn measured(runs: &Replicated) -> Map<String, Value> {
     let mut object = object([
         ("load", load(runs)),
         ("steady", steady.into()),
-        ("throughput_rps", number(|s| Some(s.throughput_rps))),
-        ("tokens_per_s", number(|s| Some(s.tokens_per_s))),
+        ("throughput_rps", number(|s| s.throughput_rps)),
+        ("tokens_per_s", number(|s| s.tokens_per_s)),
     ]);
     for (name, get) in latencies {
         // The time per token does not depend on who waits.
@@ -513,7 +513,7 @@ mod tests {
                 2
             ],
         };
-        let document = comparison(&facts, &[("a".into(), of(1.0)), ("b".into(), of(3.0))]);
+        let document = comparison(&facts, &[("a".into(), of(Some(1.0))), ("b".into(), of(Some(3.0)))]);
         assert_eq!(document["reference"], "a");
         assert!(document["policies"][0]["difference"].is_null());
         assert_eq!(

@@ -46,7 +46,7 @@ pub const THROUGHPUT: Metric = metric!(
     "answers/s",
     Higher,
     false,
-    |s: &Summary| Some(s.throughput_rps)
+    |s: &Summary| s.throughput_rps
 );
 /// Mean time to first token.
 pub const TTFT_MEAN: Metric = metric!("ttft_s.mean", "TTFT, s", Lower, true, |s: &Summary| s

@@ -1,5 +1,6 @@
 //! What a stage costs on an engine, alone: time and DRAM bytes by size and context.
 
+use crate::contention::Overlap;
 use crate::world::{Engine, EngineId, STAGES_MAX, StageId};
 
 /// Costs by engine and stage.
@@ -62,10 +63,24 @@ pub struct Cost {
     /// Bytes per second of the time alone that count at most: what the engine's port carries. A few tokens' time may
     /// be less than the weights that their bytes hold take, where the time was measured at other sizes.
     pub bytes_per_s_at_most: f64,
+    /// The memory, where it carries less than the engine's port; `None`: all that the port does.
+    pub narrow: Option<Narrow>,
     /// Sizes within which it was measured.
     pub measured_tokens: (f64, f64),
     /// Contexts within which it was measured.
     pub measured_context: (f64, f64),
+}
+
+/// A memory that carries less than an engine's port: a what-if, since times alone are measured where the port is filled.
+///
+/// Of a stage's time alone t and memory time m = bytes ÷ port, compute time `(t^q − m^q)^(1/q)` stays, and memory time
+/// becomes bytes ÷ bandwidth: water-filling's step 4 (see [`crate::contention::WaterFilling`]) with the whole bandwidth
+/// for a share.
+#[derive(Clone, Copy, Debug)]
+pub struct Narrow {
+    /// Port ÷ bandwidth, above 1.
+    stretch: f64,
+    overlap: Overlap,
 }
 
 /// Form of the time.
@@ -80,7 +95,9 @@ pub enum Time {
         /// s per token and token of context.
         per_token_context: f64,
     },
-    /// Linear interpolation in time over the size, plus `per_token_context` as above.
+    /// Linear interpolation in time over the size, plus `per_token_context` as above. Beyond its ends the outer
+    /// segment goes on, but a time is never less than in proportion to the size below the least, and never less than
+    /// the last above the greatest; the time of one size alone goes with the size.
     Table {
         /// Sizes, rising.
         size: Vec<f64>,
@@ -115,6 +132,29 @@ impl Cost {
     #[inline]
     pub fn at(&self, n: f64, ctx: f64) -> At {
         let pairs = context_read(n, ctx, self.context_block);
+        let on_port = self.secs_on_port(n, ctx, pairs);
+        let carried = on_port * self.bytes_per_s_at_most;
+        let bytes = self.bytes_stated(n, pairs).min(carried);
+        let secs = match &self.narrow {
+            Some(narrow) if bytes > 0.0 => {
+                on_port * narrow.overlap.slowdown(bytes / carried, narrow.stretch)
+            }
+            _ => on_port,
+        };
+        let measured = n >= self.measured_tokens.0
+            && n <= self.measured_tokens.1
+            && ctx >= self.measured_context.0
+            && ctx <= self.measured_context.1;
+        At {
+            secs,
+            bytes,
+            measured,
+        }
+    }
+
+    /// Seconds alone on a memory that carries the engine's port.
+    #[inline]
+    fn secs_on_port(&self, n: f64, ctx: f64, pairs: f64) -> f64 {
         let sized = match &self.time {
             Time::Linear {
                 fixed,
@@ -128,19 +168,7 @@ impl Cost {
             } => interpolate(size, secs, n) + per_token_context * pairs,
             Time::Transfer { fixed, bytes_per_s } => fixed + n / bytes_per_s,
         };
-        let secs = sized + self.secs_per_context * ctx;
-        let bytes = self
-            .bytes_stated(n, pairs)
-            .min(secs * self.bytes_per_s_at_most);
-        let measured = n >= self.measured_tokens.0
-            && n <= self.measured_tokens.1
-            && ctx >= self.measured_context.0
-            && ctx <= self.measured_context.1;
-        At {
-            secs,
-            bytes,
-            measured,
-        }
+        sized + self.secs_per_context * ctx
     }
 
     /// The bytes that the numbers state for size `n` and so many reads of context, whether they can be carried or not.
@@ -149,11 +177,17 @@ impl Cost {
         self.bytes_fixed + self.bytes_per_token * n + self.bytes_per_token_context * pairs
     }
 
+    /// Whether it moves any bytes at all.
+    pub(crate) fn moves_bytes(&self) -> bool {
+        self.bytes_fixed + self.bytes_per_token + self.bytes_per_token_context > 0.0
+    }
+
     /// How many times as fast as at most the stated bytes of size `n` without context move in their time.
     pub(crate) fn too_fast(&self, n: f64) -> f64 {
-        let carried = self.at(n, 0.0).secs * self.bytes_per_s_at_most;
+        let pairs = context_read(n, 0.0, self.context_block);
+        let carried = self.secs_on_port(n, 0.0, pairs) * self.bytes_per_s_at_most;
         if carried > 0.0 {
-            self.bytes_stated(n, context_read(n, 0.0, self.context_block)) / carried
+            self.bytes_stated(n, pairs) / carried
         } else {
             0.0
         }
@@ -177,23 +211,49 @@ pub fn context_read(n: f64, ctx: f64, block: f64) -> f64 {
     }
 }
 
-/// Piecewise linear interpolation; beyond the ends the outer segment goes on, never below zero.
+/// Piecewise linear interpolation, and beyond the ends what [`Time::Table`] says.
+///
+/// A line through two times that grow faster than their sizes leads to 0 and below before the size does. No engine
+/// works a token off faster because there are fewer of them, so in proportion to the size is the least that a time
+/// below the table can be.
 fn interpolate(xs: &[f64], ys: &[f64], x: f64) -> f64 {
-    if xs.len() == 1 {
-        return ys[0];
+    let (first, last) = (0, xs.len() - 1);
+    let in_proportion = || {
+        if xs[first] > 0.0 {
+            ys[first] * x / xs[first]
+        } else {
+            ys[first]
+        }
+    };
+    if first == last {
+        return in_proportion();
     }
-    let segment = xs[1..xs.len() - 1].partition_point(|&edge| edge <= x);
+    let segment = xs[1..last].partition_point(|&edge| edge <= x);
     let (x0, x1) = (xs[segment], xs[segment + 1]);
     let (y0, y1) = (ys[segment], ys[segment + 1]);
-    (y0 + (y1 - y0) * (x - x0) / (x1 - x0)).max(0.0)
+    let line = y0 + (y1 - y0) * (x - x0) / (x1 - x0);
+    if x < xs[first] {
+        line.max(in_proportion())
+    } else if x > xs[last] {
+        line.max(ys[last])
+    } else {
+        line
+    }
 }
 
 impl CostTable {
-    /// Counts bytes up to what each engine's port carries.
-    pub(crate) fn bound_bytes(&mut self, engines: &[Engine]) {
+    /// Counts bytes up to what each engine's port carries, and stretches times to what a memory of `bandwidth` bytes/s
+    /// carries where that is less.
+    pub(crate) fn bound_bytes(&mut self, engines: &[Engine], bandwidth: f64, overlap: f64) {
         for (row, engine) in self.rows.iter_mut().zip(engines) {
+            let port = engine.port_bytes_per_s;
+            let narrow = (port > bandwidth).then(|| Narrow {
+                stretch: port / bandwidth,
+                overlap: Overlap::new(overlap),
+            });
             for costs in row.iter_mut().flatten() {
-                costs.alone.bytes_per_s_at_most = engine.port_bytes_per_s;
+                costs.alone.bytes_per_s_at_most = port;
+                costs.alone.narrow = narrow;
             }
         }
     }
@@ -227,6 +287,7 @@ mod tests {
             bytes_per_token: 2.0,
             bytes_per_token_context: 1.0,
             bytes_per_s_at_most: f64::INFINITY,
+            narrow: None,
             measured_tokens: (1.0, 1024.0),
             measured_context: (0.0, 4096.0),
         }
@@ -318,5 +379,67 @@ mod tests {
         assert!(middle.measured);
         let beyond = cost.at(8192.0, 0.0);
         assert!(beyond.secs > 4132.0 / 266.92 && !beyond.measured);
+    }
+
+    fn table(size: &[f64], secs: &[f64]) -> Cost {
+        let time = Time::Table {
+            size: size.to_vec(),
+            secs: secs.to_vec(),
+            per_token_context: 0.0,
+        };
+        Cost {
+            time,
+            ..linear(0.0, 0.0, 0.0)
+        }
+    }
+
+    #[test]
+    fn below_a_table_no_token_is_faster_than_at_its_least_size() {
+        let at = |cost: &Cost, n: f64| cost.at(n, 0.0).secs;
+        // Grows faster than its size: the line would be at 0 s for 48 tokens already.
+        let steep = table(&[128.0, 512.0], &[0.5, 2.9]);
+        assert!((at(&steep, 24.0) - 0.5 * 24.0 / 128.0).abs() < 1e-12);
+        // Has a fixed part of 0.2 s: the line keeps it.
+        let flat = table(&[128.0, 512.0], &[0.456, 1.224]);
+        assert!((at(&flat, 24.0) - (0.2 + 24.0 * 0.002)).abs() < 1e-12);
+        // Falls at its end, as noise has it: no more tokens in less time.
+        let noisy = table(&[128.0, 512.0], &[1.0, 0.9]);
+        assert!((at(&noisy, 8192.0) - 0.9).abs() < 1e-12 && at(&noisy, 24.0) > 1.0);
+        // One size alone, and one of nothing.
+        let one = table(&[100.0], &[0.5]);
+        assert!((at(&one, 20.0) - 0.1).abs() < 1e-12 && (at(&one, 400.0) - 2.0).abs() < 1e-12);
+        assert!((at(&table(&[0.0], &[0.5]), 7.0) - 0.5).abs() < 1e-12);
+        for cost in [steep, flat, noisy, one] {
+            let times: Vec<f64> = (1..2000).map(|n| at(&cost, f64::from(n))).collect();
+            assert!(times.iter().all(|&secs| secs > 0.0));
+            for (n, pair) in (1..).zip(times.windows(2)) {
+                let jump = (pair[1] - pair[0]).abs();
+                assert!(jump < 0.02, "{jump} s between {n} and the next");
+            }
+        }
+    }
+
+    #[test]
+    fn a_memory_narrower_than_the_port_stretches_what_it_cannot_carry() {
+        for overlap in [1.0, 3.0, 8.0] {
+            let mut cost = linear(0.0, 0.01, 0.0);
+            cost.bytes_per_token_context = 0.0;
+            cost.bytes_per_token = 90.0;
+            cost.bytes_per_s_at_most = 10_000.0;
+            let on_port = cost.at(100.0, 0.0);
+            cost.narrow = Some(Narrow {
+                stretch: 5.0,
+                overlap: Overlap::new(overlap),
+            });
+            let at = cost.at(100.0, 0.0);
+            // 1 s alone, of which 0.9 s is memory time that becomes 4.5 s; the compute time stays.
+            let compute = 1.0 - 0.9_f64.powf(overlap);
+            let secs = (compute + 4.5_f64.powf(overlap)).powf(1.0 / overlap);
+            assert!((at.secs - secs).abs() < 1e-9, "{overlap}: {}", at.secs);
+            assert!(at.bytes == on_port.bytes && at.bytes / at.secs <= 2000.0);
+            // What moves nothing is as fast as ever.
+            cost.bytes_per_token = 0.0;
+            assert!((cost.at(100.0, 0.0).secs - on_port.secs).abs() < 1e-12);
+        }
     }
 }

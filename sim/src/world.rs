@@ -139,13 +139,15 @@ impl World {
         self.lanes[lane.0 as usize].engine
     }
 
-    /// Where the window ends in which answers count for rates: at the horizon, if some source of queries is ended by
-    /// nothing else; `None`: with the last answer or query.
-    pub fn window_end(&self) -> Option<Instant> {
-        let mut queries = self.streams.iter().filter_map(|s| s.queries.as_ref());
-        let endless = queries
-            .any(|plan| plan.count == u64::MAX && !matches!(plan.arrivals, QueryTimes::Listed(_)));
-        (endless && self.horizon != Instant::NEVER).then_some(self.horizon)
+    /// Where the window ends in which answers count for rates: at the horizon, if some source of queries asks until
+    /// then, so that it would have `asked` more (by stream); `None`: with the last answer or query.
+    pub fn window_end(&self, asked: &[u64]) -> Option<Instant> {
+        let mut streams = self.streams.iter().zip(asked);
+        let asks_on = streams.any(|(stream, &asked)| {
+            let queries = stream.queries.as_ref();
+            queries.is_some_and(|queries| asked < queries.most())
+        });
+        (asks_on && self.horizon != Instant::NEVER).then_some(self.horizon)
     }
 
     /// Frames that the stream with the most of them has at most; `None` where no stream has frames.
@@ -173,7 +175,7 @@ pub struct Engine {
     pub name: String,
     /// Kind.
     pub kind: EngineKind,
-    /// Streaming rate alone, bytes/s.
+    /// Streaming rate alone, bytes/s: the profile's, or the memory's bandwidth where that is less.
     pub port_bytes_per_s: f64,
     /// Arbitration weight.
     pub weight: f64,

@@ -67,7 +67,7 @@ impl Bench {
     }
 
     fn throughput(&mut self, play: Play) -> f64 {
-        self.play(play).summary.throughput_rps
+        self.play(play).summary.throughput_rps.unwrap()
     }
 
     fn ttft(&mut self, play: Play) -> f64 {
@@ -215,7 +215,7 @@ fn keeping_a_prefix_beats_rebuilding_it() {
 fn state_aware_declines_to_co_run_where_one_engine_starves_the_other() {
     let mut bench = Bench::new();
     let full = bench.play(own("table8"));
-    let throughput = full.summary.throughput_rps;
+    let throughput = full.summary.throughput_rps.unwrap();
     for other in [
         "state_aware:w",
         "state_aware:w+p",

@@ -161,12 +161,11 @@ impl<'w> Watching<'w> {
             versions: vec![BTreeMap::new(); world.streams.len()],
             published: vec![Instant::ZERO; world.streams.len()],
             jobs: Vec::new(),
-            frames: Vec::new(),
+            asked: vec![0; world.streams.len()],
             requests: Vec::new(),
             keys: Vec::new(),
             kept: None,
-            answers: 0,
-            last: Instant::ZERO,
+            answers: Vec::new(),
         };
         Self {
             soc: Soc::new(world, run),
@@ -185,8 +184,12 @@ impl<'w> Watching<'w> {
 impl Executor for Watching<'_> {
     fn next(&mut self) -> Option<(Instant, Input)> {
         let next = self.soc.next();
-        if let Some((now, Input::Frame { ticket, .. })) = next {
-            self.book.arrived.insert(ticket, now);
+        match next {
+            Some((now, Input::Frame { ticket, .. })) => {
+                self.book.arrived.insert(ticket, now);
+            }
+            Some((_, Input::Query { stream, .. })) => self.book.asked[stream.0 as usize] += 1,
+            _ => {}
         }
         next
     }
@@ -217,18 +220,17 @@ struct Book<'w> {
     versions: Vec<BTreeMap<u32, Instant>>,
     /// The same of the newest version.
     published: Vec<Instant>,
-    /// Stages of answers, those that began after the warm-up.
-    jobs: Vec<Job>,
-    /// The same of frames, with the time of publication.
-    frames: Vec<(Instant, Job)>,
+    /// Stages of answers and of frames, those that began after the warm-up, with the time of answer or publication.
+    jobs: Vec<(Instant, Job)>,
+    /// Queries that arrived, by stream.
+    asked: Vec<u64>,
     requests: Vec<Bounded>,
     /// Stream, number and arrival of each.
     keys: Vec<(u16, u32, Instant)>,
     /// The bound stages of each, where they are asked for.
     kept: Option<Vec<Vec<Stage>>>,
-    /// Answers after the warm-up, and the time of the last.
-    answers: u64,
-    last: Instant,
+    /// Times of the answers after the warm-up.
+    answers: Vec<Instant>,
 }
 
 impl Book<'_> {
@@ -273,7 +275,7 @@ impl Book<'_> {
             let path = Path::of(self.world, &stages, false);
             earliest = (arrived + ns(path.before)).max(earliest) + ns(path.bound);
             let jobs = jobs(&self.world.frame_graph, stages);
-            self.frames.extend(jobs.map(|job| (now, job)));
+            self.jobs.extend(jobs.map(|job| (now, job)));
         }
         self.published[stream] = earliest;
         self.versions[stream].insert(version, earliest);
@@ -316,20 +318,21 @@ impl Book<'_> {
             let bound = bound_stages(&world.query_graph, &stages);
             kept.push(bound.cloned().collect());
         }
-        if now >= world.warm_up && world.window_end().is_none_or(|end| now <= end) {
-            self.answers += 1;
-            self.last = now;
-            self.jobs.extend(jobs(&world.query_graph, stages));
+        if now >= world.warm_up {
+            self.answers.push(now);
+            let jobs = jobs(&world.query_graph, stages);
+            self.jobs.extend(jobs.map(|job| (now, job)));
         }
     }
 
     fn close(mut self) -> Run {
-        let end = self.world.window_end().unwrap_or(self.last);
+        let last = self.answers.last().copied().unwrap_or(Instant::ZERO);
+        let end = self.world.window_end(&self.asked).unwrap_or(last);
         let window = end.saturating_since(self.world.warm_up).as_secs_f64();
-        let frames = self.frames.drain(..).filter(|(at, _)| *at <= end);
-        self.jobs.extend(frames.map(|(_, job)| job));
-        let answers = self.answers as f64;
-        let work_s = throughput::least_time(self.world, &self.jobs) * 1e-9;
+        let within = self.jobs.drain(..).filter(|(at, _)| *at <= end);
+        let jobs: Vec<Job> = within.map(|(_, job)| job).collect();
+        let answers = self.answers.iter().filter(|at| **at <= end).count() as f64;
+        let work_s = throughput::least_time(self.world, &jobs) * 1e-9;
         Run {
             throughput_rps: (window > 0.0 && answers > 0.0).then(|| answers / window),
             throughput_bound_rps: (work_s > 0.0).then(|| answers / work_s),

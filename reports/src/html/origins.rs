@@ -38,7 +38,7 @@ pub(super) fn assumed(folders: &[Folder]) -> Markup {
                 }
                 @let far = folder.runs().iter().any(|(_, fields)| fields["unmeasured"].as_array().is_some_and(|l| !l.is_empty()));
                 @if far {
-                    p { "These stages ran outside the range in which they were measured, so their times are extrapolated:" }
+                    p { "These stages ran outside the range in which they were measured, so their times are extrapolated, or a measured grid's edge holds:" }
                     ul { @for (policy, fields) in folder.runs() {
                         @let list = fields["unmeasured"].as_array().map(Vec::as_slice).unwrap_or_default();
                         @if !list.is_empty() { li { (policy) ": "

@@ -41,7 +41,7 @@ fn numbers_are_those_of_the_summary() {
         |s| s.tpot_s.mean,
         |s| s.staleness_s.mean,
         |s| s.energy_per_request_j,
-        |s| Some(s.throughput_rps),
+        |s| s.throughput_rps,
         |s| Some(s.makespan_s),
     ] {
         let text = number::estimate(runs.estimate(get));

@@ -241,8 +241,8 @@ fn totals(out: &mut String, runs: &Replicated) {
         "throughput",
         &format!(
             "{} answers/s, {} tokens/s",
-            text(|s| Some(s.throughput_rps)),
-            text(|s| Some(s.tokens_per_s))
+            text(|s| s.throughput_rps),
+            text(|s| s.tokens_per_s)
         ),
     );
     line(out, "answers", &answers(runs));
@@ -423,7 +423,7 @@ fn from_runs(runs: &Replicated) -> Vec<String> {
             .map(|(engine, stage, times)| format!("{stage}@{engine} ({times})"))
             .collect();
         list.push(format!(
-            "stages ran outside the range in which they were measured, so their times are extrapolated: {}",
+            "stages ran outside the range in which they were measured, so their times are extrapolated, or a measured grid's edge holds: {}",
             stages.join(", ")
         ));
     }

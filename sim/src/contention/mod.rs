@@ -24,6 +24,7 @@ use crate::world::{ENGINES_MAX, EngineId, LANES_MAX};
 pub use none::NoContention;
 pub use pairwise::Pairwise;
 pub use pccs::{Pccs, PccsCurve};
+pub(crate) use water_filling::Overlap;
 pub use water_filling::{Shape, WaterFilling};
 
 /// A running stage, as contention sees it.

@@ -33,7 +33,8 @@
 //! mean rate `μ · b_e ÷ slowdown` is at most what the same filling gives it when all ask for their D,
 //! and those add up to B at most: the bandwidth holds.
 //!
-//! A port that exceeds B (a what-if memory) slows its stages even alone.
+//! A port that exceeds B (a what-if memory) slows its stages even alone. The loader hands in ports of at most B, and
+//! costs alone that are stretched by that ([`crate::cost::Narrow`]), so that alone is 1.
 //!
 //! **Queueing** refines this where co-runs were measured densely enough to tell (see
 //! [`Shape::occupancy_exponent`] and [`Shape::latency_loss`]); without it nothing above changes.
@@ -373,14 +374,15 @@ impl ContentionModel for WaterFilling {
 ///
 /// Roots and powers are `libm`'s, so that their bits do not depend on the platform.
 #[derive(Clone, Copy, Debug)]
-enum Overlap {
+pub(crate) enum Overlap {
     /// q = 3.
     Cubic,
     Power(f64),
 }
 
 impl Overlap {
-    fn new(exponent: f64) -> Self {
+    /// Of this overlap exponent q ≥ 1.
+    pub(crate) fn new(exponent: f64) -> Self {
         if exponent == 3.0 {
             Self::Cubic
         } else {
@@ -390,7 +392,7 @@ impl Overlap {
 
     /// Of a stage whose memory time grows by the factor `stretch` ≥ 1.
     #[inline]
-    fn slowdown(self, mu: f64, stretch: f64) -> f64 {
+    pub(crate) fn slowdown(self, mu: f64, stretch: f64) -> f64 {
         if stretch <= 1.0 {
             return 1.0;
         }

@@ -139,8 +139,8 @@ impl State<'_> {
             (decode, service.decode_mu, graph.bound_end),
         ] {
             let alone = alone as f64;
-            if started >= longest {
-                // Nothing else runs by then.
+            if started >= longest || alone == 0.0 {
+                // Nothing else runs by then, or it takes no time.
                 started += alone;
                 continue;
             }
@@ -152,7 +152,7 @@ impl State<'_> {
                 with[0] *= self.corun_ratio(engine, graph.stages[position as usize]);
             }
             // The overlapped part runs at 1/s; the rest alone.
-            let overlapped = (longest - started).clamp(0.0, alone * with[0]);
+            let overlapped = (longest - started).min(alone * with[0]);
             let ended = started + alone + overlapped * (1.0 - 1.0 / with[0]);
             for (index, &(id, left)) in others[..count].iter().enumerate() {
                 let without = without[index + 1];

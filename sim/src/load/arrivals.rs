@@ -3,6 +3,7 @@
 
 use super::document::Place;
 use super::file::File;
+use super::streams::first_plan;
 use crate::diag::Diagnostic;
 use crate::spec::quantity::SECONDS_MAX;
 use crate::spec::scenario::ScenarioFile;
@@ -30,9 +31,7 @@ pub(super) fn check(file: &File<ScenarioFile>, plans: &[StreamPlan], faults: &mu
     let streams = file.root().key("streams");
     let (mut total, before) = (0.0, faults.len());
     for (index, raw) in file.raw.streams.iter().enumerate() {
-        let first = format!("{}-1", raw.name);
-        let name = if raw.copies == 1 { &raw.name } else { &first };
-        let Some(plan) = plans.iter().find(|plan| plan.name == *name) else {
+        let Some(plan) = first_plan(plans, raw) else {
             continue;
         };
         for source in sources(plan, &streams.index(index), horizon) {

@@ -8,7 +8,8 @@ use super::room::{self, Room};
 use super::soc::{self, Soc};
 use super::trace::Traces;
 use super::{
-    arrivals, checks, contention, memory, placement, policy, streams, warnings, without_effect,
+    arrivals, checks, contention, durations, memory, placement, policy, rows, streams, warnings,
+    without_effect,
 };
 use crate::contention::ContentionModel;
 use crate::cost::CostTable;
@@ -62,6 +63,21 @@ pub(super) struct Checked {
     warnings: Vec<String>,
 }
 
+impl Checked {
+    /// Lets no engine move more than its port and the memory carry, alone.
+    fn meet_memory(&mut self) {
+        let bandwidth = self.memory.bandwidth;
+        let overlap = self.soc.contention.overlap_exponent();
+        let tables = [Some(&mut self.costs), self.believed.as_mut()];
+        for costs in tables.into_iter().flatten() {
+            costs.bound_bytes(&self.soc.engines, bandwidth, overlap);
+        }
+        for engine in &mut self.soc.engines {
+            engine.port_bytes_per_s = engine.port_bytes_per_s.min(bandwidth);
+        }
+    }
+}
+
 /// Checks everything that takes more than one file to see, and builds the world with the scenario's
 /// policy, or `policy` instead. `None` only if there are faults.
 pub(super) fn compile(
@@ -69,7 +85,7 @@ pub(super) fn compile(
     policy: Option<&Policy>,
     faults: &mut Vec<Diagnostic>,
 ) -> Option<World> {
-    let checked = check(parts, faults)?;
+    let mut checked = check(parts, faults)?;
     without_effect::check(parts, &checked, faults);
     let policy = policy.unwrap_or(&parts.scenario.raw.policy);
     policy::check(
@@ -86,6 +102,7 @@ pub(super) fn compile(
     if !faults.is_empty() {
         return None;
     }
+    checked.meet_memory();
     let built = contention::build(
         &parts.scenario.root().key("contention"),
         checked.contention,
@@ -165,7 +182,9 @@ fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
         cores: parts.soc.raw.cpu.cores.value,
         stages: (&stages, parts.model.name()),
     };
+    let before = faults.len();
     let table = costs::lower(parts.costs, Some(&against), faults);
+    let sound = faults.len() == before;
     let believed = parts
         .believed
         .map(|file| costs::lower(file, Some(&against), faults));
@@ -177,7 +196,13 @@ fn check(parts: &Parts<'_>, faults: &mut Vec<Diagnostic>) -> Option<Checked> {
     placement::check_costs(parts, &soc, &stages, &table, faults);
     checks::costs_fit(parts, &stages, &soc, &table, believed.as_ref(), faults);
     let placement = placement::lower_fixed(parts, &soc, &stages, &table, faults);
+    if sound {
+        rows::check(parts, &soc, &stages, &placement, faults, &mut warnings);
+    }
     let exclusive = placement::lower_exclusive(parts, &soc, &stages, &table, &placement, faults);
+    if sound {
+        durations::check(parts, (&soc, &stages, sizes), &table, &streams, faults);
+    }
     let memory = memory::lower(parts, &mut soc, &stages, &table, faults);
     let room = Room::of(parts, &soc, &stages, &table, &placement, sizes);
     room::check(parts, &streams, &room, faults);
@@ -206,11 +231,6 @@ fn assemble(
 ) -> World {
     let scenario = &parts.scenario.raw;
     let Checked { soc, stages, .. } = checked;
-    let (mut costs, mut believed_costs) = (checked.costs, checked.believed);
-    costs.bound_bytes(&soc.engines);
-    if let Some(costs) = &mut believed_costs {
-        costs.bound_bytes(&soc.engines);
-    }
     let pins_shared = soc.lanes.iter().enumerate().any(|(index, lane)| {
         let others = soc.lanes[..index].iter().flat_map(|other| &other.pin_cores);
         others.into_iter().any(|pin| lane.pin_cores.contains(pin))
@@ -230,8 +250,8 @@ fn assemble(
         frame_graph: stages.frame,
         query_graph: stages.query,
         transfer: stages.transfer,
-        costs,
-        believed_costs,
+        costs: checked.costs,
+        believed_costs: checked.believed,
         contention,
         contention_off: checked.contention == ContentionModelName::None,
         model: checked.sizes,

@@ -23,6 +23,13 @@ pub(super) struct ContentionData {
     pairs: Vec<PairGrid>,
 }
 
+impl ContentionData {
+    /// How completely a stage's compute and memory time overlap, whichever model runs.
+    pub(super) fn overlap_exponent(&self) -> f64 {
+        self.shape.overlap_exponent
+    }
+}
+
 /// Checks the profile's contention tables.
 pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> ContentionData {
     let raw = &file.raw.contention;

@@ -95,7 +95,7 @@ impl Reader<'_> {
             if f64::from(most) < mean {
                 self.faults.push(place.key("max_output_tokens").fault(
                     format!("`max_output_tokens` is below the mean of `output_tokens`, {mean:.1}"),
-                    "would cut most answers short",
+                    format!("must be at least {mean:.1}, lest the cut make another mean of it"),
                 ));
             }
             return Some(most);
@@ -121,6 +121,17 @@ impl Reader<'_> {
                 );
                 None
             }
+        }
+    }
+}
+
+/// Greatest possible length.
+pub(super) fn greatest(length: &LengthPlan) -> u32 {
+    match length {
+        LengthPlan::Fixed(tokens) | LengthPlan::Uniform(_, tokens) => *tokens,
+        LengthPlan::LogNormal { .. } | LengthPlan::Geometric { .. } => u32::MAX,
+        LengthPlan::Empirical(tokens) | LengthPlan::Listed(tokens) => {
+            tokens.iter().max().copied().unwrap_or(1)
         }
     }
 }

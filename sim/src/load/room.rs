@@ -6,6 +6,7 @@ use super::graph::Stages;
 use super::lengths;
 use super::memory::gigabytes;
 use super::soc::Soc;
+use super::streams::first_plan;
 use super::suggest::counted;
 use crate::cost::CostTable;
 use crate::diag::Diagnostic;
@@ -83,10 +84,7 @@ fn tables<'p>(
     let place = parts.scenario.root().key("streams");
     let raw = parts.scenario.raw.streams.iter().enumerate();
     raw.filter_map(move |(index, stream)| {
-        let first = format!("{}-1", stream.name);
-        let plan = plans
-            .iter()
-            .find(|plan| plan.name == stream.name || plan.name == first)?;
+        let plan = first_plan(plans, stream)?;
         Some((place.index(index), stream.name.as_str(), plan))
     })
 }

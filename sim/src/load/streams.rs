@@ -1,11 +1,14 @@
 //! The scenario's streams: when frames and queries arrive and how long they are.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use super::document::Place;
 use super::file::File;
 use super::trace::Traces;
 use super::{names, suggest};
 use crate::diag::Diagnostic;
-use crate::spec::scenario::{Arrivals, FrameClock, Frames, Queries, ScenarioFile};
+use crate::spec::scenario::{Arrivals, FrameClock, Frames, Queries, ScenarioFile, Stream};
 use crate::time::{Duration, Instant};
 use crate::workload::{FramePlan, FrameTimes, QueryPlan, QueryTimes, StreamPlan};
 
@@ -13,6 +16,8 @@ use crate::workload::{FramePlan, FrameTimes, QueryPlan, QueryTimes, StreamPlan};
 const STREAMS_MAX: usize = 1 << 16;
 /// Shortest mean think time of users without a `count`, s: one who is refused asks again after it.
 const THINK_MIN_S: f64 = 1e-3;
+/// Largest standard deviation of a frame's offset, in times between two frames: 1 in 12 comes with the one before it.
+const JITTER_MAX: f64 = 0.5;
 /// Most state changes of a modulated source that a run may be expected to walk.
 const CHANGES_MAX: f64 = 1e8;
 
@@ -83,27 +88,25 @@ pub(super) fn lower(
         }
     }
     plans.sort_by(|a, b| a.name.cmp(&b.name));
+    let pairs = plans.windows(2);
+    let clashes: BTreeSet<&str> = pairs
+        .filter(|pair| pair[0].name == pair[1].name)
+        .map(|pair| pair[0].name.as_str())
+        .collect();
+    let mut seen = BTreeSet::new();
     for (index, stream) in raw.streams.iter().enumerate() {
-        let first = if stream.copies == 1 {
-            stream.name.clone()
-        } else {
-            format!("{}-1", stream.name)
-        };
-        let clash = plans
-            .windows(2)
-            .find(|pair| pair[0].name == pair[1].name && pair[0].name.starts_with(&stream.name));
-        let repeated = raw.streams[..index]
-            .iter()
-            .any(|other| other.name == stream.name);
-        if let Some([clash, _]) = clash
-            && (repeated || clash.name == first && stream.copies > 1)
+        let repeated = !seen.insert(&stream.name);
+        let mut from = clashes.range(stream.name.as_str()..);
+        let clash = from.next().filter(|name| name.starts_with(&stream.name));
+        if let Some(clash) = clash
+            && (repeated || stream.copies > 1 && *clash == first_name(stream))
         {
             faults.push(
                 place
                     .index(index)
                     .key("name")
                     .fault(
-                        format!("two streams are called `{}`", clash.name),
+                        format!("two streams are called `{clash}`"),
                         "clashes with another",
                     )
                     .help("give each stream its own name, or use `copies`"),
@@ -111,6 +114,22 @@ pub(super) fn lower(
         }
     }
     plans
+}
+
+/// Name of the first plan that a table of `streams` makes.
+fn first_name(stream: &Stream) -> Cow<'_, str> {
+    if stream.copies == 1 {
+        Cow::Borrowed(&stream.name)
+    } else {
+        Cow::Owned(format!("{}-1", stream.name))
+    }
+}
+
+/// The first plan that a table of `streams` makes, of `plans` as [`lower`] lists them.
+pub(super) fn first_plan<'p>(plans: &'p [StreamPlan], stream: &Stream) -> Option<&'p StreamPlan> {
+    let name = first_name(stream);
+    let at = plans.binary_search_by(|plan| plan.name.as_str().cmp(&name));
+    plans.get(at.ok()?)
 }
 
 /// Reads one stream.
@@ -127,6 +146,19 @@ impl Reader<'_> {
         let clock = match &raw.clock {
             FrameClock::Periodic { rate_hz, jitter_s } => {
                 self.ends(place, "frames", raw.count, raw.start_s);
+                let most = JITTER_MAX / rate_hz;
+                if *jitter_s > most {
+                    self.faults.push(
+                        clock_place
+                            .key("periodic")
+                            .key("jitter_s")
+                            .fault(
+                                format!("the frames of stream `{}` jitter by {jitter_s} s", self.name),
+                                format!("must be at most {most} s, half the time between two"),
+                            )
+                            .help("frames keep their order: with more, they would come in heaps; give such times as a `trace`"),
+                    );
+                }
                 Some(FrameTimes::Periodic {
                     period_s: 1.0 / rate_hz,
                     jitter_s: *jitter_s,
@@ -357,7 +389,7 @@ impl Reader<'_> {
 
     /// A user who is refused asks again after the think time: next to none would never let time pass.
     fn think(&mut self, place: &Place<'_>, think_s: f64, count: Option<u64>) {
-        // One who does not think at all leaves when he is refused.
+        // One who does not think at all waits for the next answer.
         if think_s > 0.0 && think_s < THINK_MIN_S && count.is_none() {
             self.faults.push(
                 place

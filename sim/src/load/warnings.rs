@@ -2,10 +2,11 @@
 
 use super::compile::Parts;
 use super::{lengths, trace, without_effect};
-use crate::cost::Noise;
+use crate::cost::{Noise, Time};
 use crate::spec::model::StageKind;
 use crate::spec::quantity::OriginKind;
 use crate::spec::scenario::LengthPrediction;
+use crate::spec::soc::EngineKind;
 use crate::workload;
 use crate::world::World;
 
@@ -39,7 +40,9 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
         without_bytes(world, warnings);
     }
     warnings.extend(faster_than_port(world));
-    warnings.extend(wider_than_memory(world));
+    warnings.extend(lanes_of_one_engine(world));
+    warnings.extend(wider_than_memory(parts));
+    warnings.extend(below_tables(world));
     warnings.extend(trace::warnings(scenario, parts.traces));
 }
 
@@ -48,10 +51,9 @@ fn without_bytes(world: &World, warnings: &mut Vec<String>) {
     let mut silent = Vec::new();
     for (engine, row) in world.engines.iter().zip(&world.costs.rows) {
         for (stage, costs) in world.stages.iter().zip(row) {
-            if let Some(costs) = costs
-                && costs.alone.bytes_fixed == 0.0
-                && costs.alone.bytes_per_token == 0.0
-                && costs.alone.bytes_per_token_context == 0.0
+            if costs
+                .as_ref()
+                .is_some_and(|costs| !costs.alone.moves_bytes())
             {
                 silent.push(format!("`{}@{}`", stage.name, engine.name));
             }
@@ -86,21 +88,72 @@ fn faster_than_port(world: &World) -> Vec<String> {
     found
 }
 
+/// Engines on which several lanes run without taking compute from each other: a CPU's share its cores.
+fn lanes_of_one_engine(world: &World) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, engine) in world.engines.iter().enumerate() {
+        let lanes = world.lanes.iter().map(|lane| lane.engine.0 as usize);
+        let lanes = lanes.filter(|&of| of == index).count();
+        let beside_itself = world.costs.corun_beside[index] >> index & 1 != 0;
+        if lanes > 1 && engine.kind != EngineKind::Cpu && !beside_itself {
+            found.push(format!(
+                "engine `{0}` has {lanes} lanes, each of which runs its stages as if it had the engine's compute to itself (they share its port to the memory, and its power counts once): state what they lose beside each other as `[engines.{0}.corun.STAGE]` of the costs, or give the engine one lane",
+                engine.name
+            ));
+        }
+    }
+    found
+}
+
 /// Engines that read faster alone than the memory can be read by all of them.
-fn wider_than_memory(world: &World) -> Vec<String> {
-    let bandwidth = world.memory.bandwidth;
-    let wider = world.engines.iter();
-    let wider = wider.filter(|engine| engine.port_bytes_per_s > bandwidth);
+fn wider_than_memory(parts: &Parts<'_>) -> Vec<String> {
+    let soc = &parts.soc.raw;
+    let bandwidth = soc.memory.bandwidth_gbps.value;
+    let engines = soc.engines.iter();
+    let wider = engines.filter(|(_, engine)| engine.port_gbps.value > bandwidth);
     wider
-        .map(|engine| {
+        .map(|(name, engine)| {
             format!(
-                "`port_gbps` of engine `{}` is {}, above the memory's `bandwidth_gbps` of {}: one of them is off; alone the engine runs at its own rate",
-                engine.name,
-                engine.port_bytes_per_s / 1e9,
-                bandwidth / 1e9
+                "`port_gbps` of engine `{name}` is {}, above the memory's `bandwidth_gbps` of {bandwidth}: alone, too, its stages take as long as their bytes do at {bandwidth} GB/s, longer than `{}` states (docs/contention.md)",
+                engine.port_gbps.value,
+                parts.costs.name()
             )
         })
         .collect()
+}
+
+/// Tables that start above the smallest size in use: what is played there was measured nowhere.
+fn below_tables(world: &World) -> Vec<String> {
+    let mut found = Vec::new();
+    for (engine, row) in world.engines.iter().zip(&world.costs.rows) {
+        for (stage, costs) in world.stages.iter().zip(row) {
+            let (Some(costs), Some(size)) = (costs, smallest_size(world, stage.kind)) else {
+                continue;
+            };
+            let Time::Table { size: sizes, .. } = &costs.alone.time else {
+                continue;
+            };
+            // Of a rebuild the ingest's table tells it, and a copy has no least size.
+            let told = !matches!(
+                stage.kind,
+                StageKind::Import | StageKind::Export | StageKind::Reconstruct
+            );
+            if let Some(first) = sizes.first().filter(|first| size < **first && told) {
+                let secs = costs.alone.at(size, 0.0).secs;
+                let measure = match stage.kind {
+                    StageKind::Ingest | StageKind::QueryPrefill => {
+                        format!("`llama-bench -p {size}` and `crossinfer import` give that size")
+                    }
+                    _ => "`crossinfer calibrate` measures that size".to_owned(),
+                };
+                found.push(format!(
+                    "the table of `{}@{}` starts at size {first}, and the streams ask for {size}: below its least size a time goes on along the first two, but is at least in proportion to the size ({secs:.3} s here); {measure}",
+                    stage.name, engine.name
+                ));
+            }
+        }
+    }
+    found
 }
 
 /// The smallest size of a stage of this kind that the streams ask for, if that is known.

@@ -3,8 +3,8 @@
 //!
 //! Requests that arrive before the warm-up ends are left out of every latency and count. Rates count what
 //! is completed within the window, whoever asked for it and when: what waits at its start stands for what
-//! waits at its end. It reaches from the end of the warm-up to the horizon where a source asks until then,
-//! else to the last query or answer; busy times, traffic and energy refer to the time from the end of the
+//! waits at its end. It reaches from the end of the warm-up to the horizon where a source asks until then (one with a
+//! count or list that is not through by then does), else to the last query or answer; busy times, traffic and energy refer to the time from the end of the
 //! warm-up to the end of the run.
 
 mod named;
@@ -46,14 +46,11 @@ pub struct Metrics<'w> {
     frames: u64,
     completed: u64,
     late: u64,
-    /// Answers after the warm-up, whenever their queries arrived.
-    answered: u64,
-    /// Of these, within the window.
-    in_window: u64,
-    /// Of these, of streams whose queries come without waiting for answers.
-    in_window_open: u64,
-    /// Tokens of `in_window`.
-    tokens: u64,
+    /// Answers after the warm-up, whenever their queries arrived: up to the horizon, and beyond it.
+    answered: Answered,
+    answered_later: Answered,
+    /// Queries that arrived, by stream.
+    asked: Vec<u64>,
     refused: [u64; Reason::ALL.len()],
     refused_frames: [u64; Reason::ALL.len()],
     evictions: u64,
@@ -76,11 +73,18 @@ pub struct Metrics<'w> {
     /// Frames neither published nor refused.
     backlog: Queue,
     events: u64,
-    /// [`World::window_end`], or never.
-    window_end: Instant,
     last: Instant,
     last_query: Instant,
     last_completion: Instant,
+}
+
+/// Answers that were given.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answered {
+    count: u64,
+    /// Of these, of streams whose queries come without waiting for answers.
+    open: u64,
+    tokens: u64,
 }
 
 impl<'w> Metrics<'w> {
@@ -100,10 +104,9 @@ impl<'w> Metrics<'w> {
             frames: 0,
             completed: 0,
             late: 0,
-            answered: 0,
-            in_window: 0,
-            in_window_open: 0,
-            tokens: 0,
+            answered: Answered::default(),
+            answered_later: Answered::default(),
+            asked: vec![0; world.streams.len()],
             refused: [0; Reason::ALL.len()],
             refused_frames: [0; Reason::ALL.len()],
             evictions: 0,
@@ -130,7 +133,6 @@ impl<'w> Metrics<'w> {
             queries: Queue::default(),
             backlog: Queue::default(),
             events: 0,
-            window_end: world.window_end().unwrap_or(Instant::NEVER),
             last: Instant::ZERO,
             last_query: Instant::ZERO,
             last_completion: Instant::ZERO,
@@ -156,8 +158,9 @@ impl<'w> Metrics<'w> {
             self.frames,
         ) = (0, 0, 0, 0);
         (self.completed, self.late) = (0, 0);
-        (self.answered, self.tokens) = (0, 0);
-        (self.in_window, self.in_window_open) = (0, 0);
+        self.answered = Answered::default();
+        self.answered_later = Answered::default();
+        self.asked.fill(0);
         self.evictions = 0;
         self.refused = [0; Reason::ALL.len()];
         self.refused_frames = [0; Reason::ALL.len()];
@@ -251,6 +254,7 @@ impl Sink for Metrics<'_> {
             }
             Input::Query { stream, .. } => {
                 self.last_query = now;
+                self.asked[stream.0 as usize] += 1;
                 if self.open[stream.0 as usize] {
                     let busiest = self.busiest_so_far(now);
                     self.queries.arrives(now, self.world.warm_up, busiest);
@@ -300,12 +304,15 @@ impl Sink for Metrics<'_> {
                 }
                 self.last_completion = now;
                 if now >= self.world.warm_up {
-                    self.answered += 1;
-                    if now <= self.window_end {
-                        self.in_window += 1;
-                        self.in_window_open += u64::from(open);
-                        self.tokens += u64::from(done.output);
-                    }
+                    // Whether the window goes on beyond the horizon shows at the end.
+                    let answered = if now <= self.world.horizon {
+                        &mut self.answered
+                    } else {
+                        &mut self.answered_later
+                    };
+                    answered.count += 1;
+                    answered.open += u64::from(open);
+                    answered.tokens += u64::from(done.output);
                 }
                 if done.arrived < self.world.warm_up {
                     return;

@@ -210,8 +210,8 @@ impl Metric {
     pub fn of(self, summary: &Summary) -> Option<f64> {
         match self {
             Self::Time(time, statistic) => statistic.of(time.of(summary)),
-            Self::Throughput => Some(summary.throughput_rps),
-            Self::TokenThroughput => Some(summary.tokens_per_s),
+            Self::Throughput => summary.throughput_rps,
+            Self::TokenThroughput => summary.tokens_per_s,
             Self::Completion => (summary.completed > 0).then_some(summary.window_s),
             Self::FramesBehind => summary.frames_behind,
             Self::MeanBandwidth => Some(summary.mean_bandwidth_gbps),

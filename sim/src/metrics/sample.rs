@@ -10,13 +10,28 @@ const SUB_BITS: u32 = 7;
 const BINS: usize = (64 - SUB_BITS as usize + 1) << SUB_BITS;
 
 /// Durations with their mean, extremes and quantiles, in bounded memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Sample {
     count: u64,
     sum: u128,
+    /// Of no values the greatest number.
+    min: u64,
     max: u64,
     exact: Vec<u64>,
     bins: Vec<u32>,
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+            exact: Vec::new(),
+            bins: Vec::new(),
+        }
+    }
 }
 
 impl Sample {
@@ -24,6 +39,7 @@ impl Sample {
     pub fn clear(&mut self) {
         self.count = 0;
         self.sum = 0;
+        self.min = u64::MAX;
         self.max = 0;
         self.exact.clear();
         self.bins.clear();
@@ -34,6 +50,7 @@ impl Sample {
     pub fn add(&mut self, value: Duration) {
         self.count += 1;
         self.sum += u128::from(value.0);
+        self.min = self.min.min(value.0);
         self.max = self.max.max(value.0);
         if self.bins.is_empty() {
             self.exact.push(value.0);
@@ -84,7 +101,8 @@ impl Sample {
             let mut left = rank(q);
             for (index, &count) in self.bins.iter().enumerate() {
                 if left <= u64::from(count) {
-                    return Duration(middle(index).min(self.max)).as_secs_f64();
+                    // A bin may reach beyond the values in it.
+                    return Duration(middle(index).clamp(self.min, self.max)).as_secs_f64();
                 }
                 left -= u64::from(count);
             }
@@ -130,6 +148,18 @@ mod tests {
             assert!((got / want - 1.0).abs() < 0.004, "{got} against {want}");
         }
         assert_eq!(sample.count(), 50_000);
+    }
+
+    #[test]
+    fn what_never_varies_has_its_value_for_every_quantile() {
+        for value in [50_000_000, 50_331_647, 1, 999_999_999] {
+            let mut sample = Sample::default();
+            for _ in 0..2 * EXACT_MAX {
+                sample.add(Duration(value));
+            }
+            let want = Duration(value).as_secs_f64();
+            assert_eq!(sample.quantiles_s([0.01, 0.5, 1.0]), Some([want; 3]));
+        }
     }
 
     #[test]

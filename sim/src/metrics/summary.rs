@@ -83,12 +83,12 @@ pub enum LoadVerdict {
 /// A run in numbers. Times in seconds, energy in joules, memory in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Answers per second over the window, whenever their queries arrived.
-    pub throughput_rps: f64,
+    /// Answers per second over the window, whenever their queries arrived; absent where the window is empty.
+    pub throughput_rps: Option<f64>,
     /// Of these, of streams whose queries come without waiting for answers; absent where there are none.
     pub open_rps: Option<f64>,
-    /// Answer tokens per second over the window.
-    pub tokens_per_s: f64,
+    /// Answer tokens per second over the window; absent where it is empty.
+    pub tokens_per_s: Option<f64>,
     /// Arrival to first token.
     pub ttft_s: Latency,
     /// Arrival to last token.
@@ -134,7 +134,7 @@ pub struct Summary {
     pub engines: Vec<EngineSummary>,
     /// DRAM bytes moved over the run ÷ its length, GB/s.
     pub mean_bandwidth_gbps: f64,
-    /// Energy over the run; absent where the profile has no power.
+    /// Energy over the run; absent where the profile has no power, or nothing happened after the warm-up.
     pub energy_j: Option<f64>,
     /// Energy of the run ÷ answers after the warm-up, whenever their queries arrived.
     pub energy_per_request_j: Option<f64>,
@@ -181,19 +181,22 @@ pub(super) fn build(
     let world = metrics.world;
     // A run that stops answering is not faster, and one that has much left to answer not slower.
     let last = metrics.last_query.max(metrics.last_completion);
-    let end = world.window_end().unwrap_or(last);
+    let horizon = world.window_end(&metrics.asked);
+    let end = horizon.unwrap_or(last);
     let window = end.saturating_since(world.warm_up);
     let window_s = window.as_secs_f64();
-    let per_s = |count: f64| {
-        if window_s > 0.0 {
-            count / window_s
-        } else {
-            0.0
-        }
+    // Nothing happened after the warm-up: there is no time that a rate could refer to.
+    let per_s = |count: u64| (window_s > 0.0).then(|| count as f64 / window_s);
+    let (to_horizon, later) = (metrics.answered, metrics.answered_later);
+    let answered = to_horizon.count + later.count;
+    let within = |to_horizon: u64, later: u64| match horizon {
+        Some(_) => to_horizon,
+        None => to_horizon + later,
     };
+    let in_window = within(to_horizon.count, later.count);
     let run = metrics.last.saturating_since(world.warm_up);
     let run_s = run.as_secs_f64();
-    let energy = energy(metrics, run);
+    let energy = energy(metrics, run).filter(|_| run_s > 0.0);
     let load = Load::of(metrics, run);
     let by_reason = |counts: &[u64; Reason::ALL.len()]| -> Vec<_> {
         let all = Reason::ALL.iter();
@@ -202,9 +205,10 @@ pub(super) fn build(
             .collect()
     };
     Summary {
-        throughput_rps: per_s(metrics.in_window as f64),
-        open_rps: (metrics.open.contains(&true)).then(|| per_s(metrics.in_window_open as f64)),
-        tokens_per_s: per_s(metrics.tokens as f64),
+        throughput_rps: per_s(in_window),
+        open_rps: per_s(within(to_horizon.open, later.open))
+            .filter(|_| metrics.open.contains(&true)),
+        tokens_per_s: per_s(within(to_horizon.tokens, later.tokens)),
         ttft_s: Latency::of(&metrics.ttft),
         completion_s: Latency::of(&metrics.completion),
         tpot_s: Latency::of(&metrics.tpot),
@@ -218,7 +222,7 @@ pub(super) fn build(
         run_s,
         arrived: metrics.arrived,
         completed: metrics.completed,
-        answers_in_window: metrics.in_window,
+        answers_in_window: in_window,
         refused: by_reason(&metrics.refused),
         late: metrics.late,
         frames: metrics.frames,
@@ -238,10 +242,8 @@ pub(super) fn build(
             0.0
         },
         energy_j: energy,
-        energy_per_request_j: energy
-            .filter(|_| metrics.answered > 0)
-            .map(|j| j / metrics.answered as f64),
-        mean_power_w: energy.filter(|_| run_s > 0.0).map(|j| j / run_s),
+        energy_per_request_j: energy.filter(|_| answered > 0).map(|j| j / answered as f64),
+        mean_power_w: energy.map(|j| j / run_s),
         peak_temperature_c: warmth.map(|warmth| warmth.peak_c),
         throttled: warmth.map(|warmth| {
             let whole = metrics.last.as_secs_f64();

@@ -7,6 +7,7 @@
 mod cpu;
 mod heat;
 mod played;
+mod power;
 mod rates;
 
 use crate::contention::Load;
@@ -20,6 +21,7 @@ use crate::world::{LANES_MAX, LaneId, STAGES_MAX, StageId, World};
 use heat::Heat;
 pub use heat::Warmth;
 use played::{Costs, Played};
+use power::Shared;
 use rates::{FEW, Rates, Together};
 
 /// What only the executor knows of a frame or query.
@@ -120,6 +122,8 @@ pub struct Soc<'w> {
     costs: Costs,
     rates: Rates,
     heat: Option<Heat<'w>>,
+    /// Only where lanes share an engine and its power, and there is no heat, which counts it as well.
+    shared_power: Option<Shared>,
     /// When the SoC takes or leaves a throttle step unless something happens before.
     throttles_at: Instant,
     unmeasured: Vec<[u64; STAGES_MAX]>,
@@ -161,6 +165,7 @@ impl<'w> Soc<'w> {
             costs: Costs::new(),
             rates: Rates::new(),
             heat: world.heat.as_ref().map(Heat::new),
+            shared_power: shared_power(world),
             throttles_at: Instant::NEVER,
             unmeasured: vec![[0; STAGES_MAX]; world.engines.len()],
             noise_draw: 0,
@@ -187,6 +192,7 @@ impl<'w> Soc<'w> {
         if let Some(heat) = &mut self.heat {
             heat.reset();
         }
+        self.shared_power = shared_power(self.world);
         self.throttles_at = Instant::NEVER;
         for row in &mut self.unmeasured {
             row.fill(0);
@@ -308,6 +314,9 @@ impl<'w> Soc<'w> {
     }
 
     fn finish(&mut self, lane: LaneId) -> Input {
+        if let Some(shared) = &mut self.shared_power {
+            shared.advance(self.now, self.active, &self.lanes);
+        }
         self.active &= !(1 << lane.0);
         if let Some(id) = self.ids.get_mut(lane.0 as usize) {
             *id = 0;
@@ -321,6 +330,8 @@ impl<'w> Soc<'w> {
                 let active = if let Some(heat) = &mut self.heat {
                     // Throttled, it draws less.
                     heat.ends(lane.0 as usize, self.now)
+                } else if let Some(shared) = &self.shared_power {
+                    shared.drawn(lane.0 as usize)
                 } else {
                     let busy = self.now.saturating_since(running.started);
                     busy.as_secs_f64() * running.played.watts
@@ -351,6 +362,10 @@ impl<'w> Soc<'w> {
             "INV-3: lane {} is busy",
             lane.0
         );
+        if let Some(shared) = &mut self.shared_power {
+            shared.advance(now, self.active, &self.lanes);
+            shared.starts(lane.0 as usize);
+        }
         self.active |= 1 << lane.0;
         if let Some(id) = self.ids.get_mut(lane.0 as usize) {
             *id = played.id;
@@ -411,6 +426,7 @@ impl<'w> Soc<'w> {
         let engines = &self.world.engines;
         let idle = |engine: usize| engines[engine].power.map_or(0.0, |power| power.idle_w);
         let mut total = heat.idle_w();
+        let parts = power::parts(self.active, &self.lanes);
         let mut seen = 0_u8;
         for (lane, slowdown) in lanes_of(self.active).zip(&mut together.slowdown) {
             let running = &self.lanes[lane.0 as usize];
@@ -421,7 +437,7 @@ impl<'w> Soc<'w> {
                 total -= idle(engine);
                 seen |= 1 << engine;
             }
-            let watts = running.played.watts * speed[engine];
+            let watts = parts[lane.0 as usize] * speed[engine];
             heat.lane_draws(lane.0 as usize, watts);
             let secs = running.work * 1e-9 * *slowdown;
             let moved = power.joules_per_byte * running.played.bytes;
@@ -498,6 +514,14 @@ impl Running {
         self.slowdown = slowdown;
         self.end = now + Duration((self.left * slowdown + 0.5) as u64);
     }
+}
+
+/// What counts the power of engines that lanes share, where it is needed.
+fn shared_power(world: &World) -> Option<Shared> {
+    if world.power.is_none() || world.heat.is_some() {
+        return None;
+    }
+    Shared::of(world)
 }
 
 /// Tokens that a task generates.

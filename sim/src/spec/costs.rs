@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::quantity::{BYTES_MAX, GBPS_MAX, Origin, Quantity, SECONDS_MAX, TRAFFIC_MAX, WATTS_MAX};
+use super::quantity::{
+    BYTES_MAX, GBPS_MAX, GBPS_MIN, Origin, Quantity, RATIO_MAX, SECONDS_MAX, TRAFFIC_MAX, WATTS_MAX,
+};
 use super::scenario::CV_MAX;
-
-/// Largest ratio of times; far above what any stage loses.
-const RATIO_MAX: f64 = 1e3;
 
 /// Costs of a model on a SoC (`profiles/<soc>/<model>.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -94,10 +93,12 @@ pub struct StageCost {
     /// absent: token by token.
     #[schemars(range(min = 1))]
     pub context_block: Option<u32>,
-    /// Measured times by size, interpolated linearly in time.
+    /// Measured times by size, interpolated linearly in time. Below the least size a time goes on along the first two,
+    /// but is at least in proportion to the size; above the greatest, along the last two, but at least the last. With
+    /// one size alone it is in proportion.
     pub table: Option<TimeTable>,
     /// Transfer rate of `import` and `export`, GB/s.
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = GBPS_MAX))]
+    #[schemars(extend("minimum" = GBPS_MIN, "maximum" = GBPS_MAX))]
     pub gbps: Option<Quantity>,
     /// DRAM bytes whatever the size.
     #[schemars(extend("maximum" = TRAFFIC_MAX))]

@@ -13,8 +13,15 @@ pub(super) const BYTES_MAX: u64 = 1 << 53;
 pub(crate) const SECONDS_MAX: f64 = 1e9;
 /// Most DRAM bytes of a stage, or per token.
 pub(super) const TRAFFIC_MAX: f64 = 1e13;
+/// Slowest that memory, a port or a copy may be, GB/s: a kilobyte a second.
+pub(super) const GBPS_MIN: f64 = 1e-6;
 /// Fastest that memory, a port or a copy may be, GB/s.
 pub(super) const GBPS_MAX: f64 = 1e6;
+/// Least and greatest arbitration weight: weights are relative, and one in a billion is none.
+pub(super) const WEIGHT_MIN: f64 = 1e-6;
+pub(super) const WEIGHT_MAX: f64 = 1e6;
+/// Largest ratio of times; far above what any stage loses.
+pub(super) const RATIO_MAX: f64 = 1e3;
 /// Most power of an engine, W.
 pub(super) const WATTS_MAX: f64 = 1e4;
 

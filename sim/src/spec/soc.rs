@@ -6,7 +6,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::heat::Heat;
-use super::quantity::{BYTES_MAX, GBPS_MAX, Origin, Quantity, WATTS_MAX};
+use super::quantity::{
+    BYTES_MAX, GBPS_MAX, GBPS_MIN, Origin, Quantity, RATIO_MAX, WATTS_MAX, WEIGHT_MAX, WEIGHT_MIN,
+};
+
+/// Fewest and most cores of a CPU: a tenth for a core that does other things most of the time.
+const CORES_MIN: f64 = 0.1;
+const CORES_MAX: f64 = 1e4;
+/// Most energy that moving a gigabyte may take, J.
+const JOULES_PER_GB_MAX: f64 = 1e6;
 
 /// A SoC profile (`profiles/<soc>/soc.toml`).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -49,10 +57,10 @@ pub struct Memory {
     #[schemars(extend("multipleOf" = 1, "maximum" = BYTES_MAX))]
     pub reserved_bytes: Quantity,
     /// Sustained bandwidth of all engines together, GB/s (1e9 bytes).
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = GBPS_MAX))]
+    #[schemars(extend("minimum" = GBPS_MIN, "maximum" = GBPS_MAX))]
     pub bandwidth_gbps: Quantity,
     /// Peak (data-sheet) bandwidth, GB/s.
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = GBPS_MAX))]
+    #[schemars(extend("minimum" = GBPS_MIN, "maximum" = GBPS_MAX))]
     pub peak_gbps: Option<Quantity>,
 }
 
@@ -63,7 +71,7 @@ pub struct CpuPool {
     /// Origin of this table's numbers.
     pub origin: Option<String>,
     /// Cores that lanes and host work compete for.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("minimum" = CORES_MIN, "maximum" = CORES_MAX))]
     pub cores: Quantity,
 }
 
@@ -88,10 +96,10 @@ pub struct Engine {
     /// Kind of processor.
     pub kind: EngineKind,
     /// Streaming read rate of this engine alone, GB/s.
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = GBPS_MAX))]
+    #[schemars(extend("minimum" = GBPS_MIN, "maximum" = GBPS_MAX))]
     pub port_gbps: Quantity,
     /// Arbitration weight under contention, relative to the other engines.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("minimum" = WEIGHT_MIN, "maximum" = WEIGHT_MAX))]
     pub weight: Quantity,
     /// Bytes that this engine can address; a model whose weights exceed it does not fit this engine.
     #[schemars(extend("exclusiveMinimum" = 0, "multipleOf" = 1, "maximum" = BYTES_MAX))]
@@ -102,7 +110,8 @@ pub struct Engine {
     /// Power while idle, W.
     #[schemars(extend("maximum" = WATTS_MAX))]
     pub idle_w: Option<Quantity>,
-    /// Power while a stage runs, W; a stage may state its own.
+    /// Power of the whole engine while a stage runs on any of its lanes, W; a stage may state its own, and of several
+    /// that run the greatest counts.
     #[schemars(extend("maximum" = WATTS_MAX))]
     pub active_w: Option<Quantity>,
 }
@@ -138,6 +147,7 @@ pub struct Contention {
     /// (if absent), 1 = first come, first served.
     pub occupancy_exponent: Option<Quantity>,
     /// Part by which compute time grows when the others' demand fills the bandwidth, 0 if absent.
+    #[schemars(extend("maximum" = RATIO_MAX))]
     pub latency_loss: Option<Quantity>,
     /// PCCS curves by engine.
     #[serde(default)]
@@ -199,7 +209,7 @@ pub struct Pair {
     /// Memory intensities μ of the aggressor, rising, within [0, 1].
     pub aggressor_mu: Vec<f64>,
     /// Slowdown (time beside ÷ time alone, at least 1) by victim row and aggressor column.
-    #[schemars(extend("x-numbers" = true))]
+    #[schemars(extend("x-numbers" = true), inner(inner(range(max = RATIO_MAX))))]
     pub slowdown: Vec<Vec<f64>>,
 }
 
@@ -210,7 +220,9 @@ pub struct Power {
     /// Origin of this table's numbers.
     pub origin: Option<String>,
     /// Power of the SoC with every engine idle, beyond the engines' own, W.
+    #[schemars(extend("maximum" = WATTS_MAX))]
     pub base_w: Quantity,
     /// Energy per gigabyte moved to or from memory, J.
+    #[schemars(extend("maximum" = JOULES_PER_GB_MAX))]
     pub joules_per_gb: Option<Quantity>,
 }

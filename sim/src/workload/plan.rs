@@ -1,5 +1,6 @@
 //! What a workload consists of, checked: streams with their frames and queries.
 
+use super::lengths::length_limit;
 use crate::time::{Duration, Instant};
 
 /// A stream, checked.
@@ -140,6 +141,18 @@ impl FramePlan {
 }
 
 impl QueryPlan {
+    /// Queries that the source has in all; [`u64::MAX`]: it ends with the horizon only.
+    pub fn most(&self) -> u64 {
+        // A list of lengths ends its source, like a list of times.
+        let mut rows = length_limit(&self.prompt).min(length_limit(&self.output));
+        let mut skipped = 0;
+        if let QueryTimes::Listed(times) = &self.arrivals {
+            rows = rows.min(times.len() as u64);
+            skipped = before(times, self.start);
+        }
+        self.count.min(rows.saturating_sub(skipped))
+    }
+
     /// Queries that are to be expected before `horizon`, at most [`Self::count`]; `None`: until a horizon,
     /// users who wait for their answers ask as often as they get them.
     pub fn expected(&self, horizon: Instant) -> Option<f64> {

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::agenda::{Agenda, NEVER, key, source_of, time_of};
 use super::clock::{FrameClock, QueryClock};
-use super::lengths::{Lengths, length_limit, log_normal, mean_output, whole};
+use super::lengths::{Lengths, log_normal, mean_output, whole};
 use super::plan::{FramePlan, QueryPlan, StreamPlan};
 use crate::rng::{self, Generator, Purpose, SplitMix, name_key};
 use crate::spec::scenario::LengthPrediction;
@@ -69,6 +69,8 @@ pub struct Workload {
     open: Agenda,
     /// Next query of each user of a closed loop who is not waiting for an answer.
     users: BinaryHeap<Reverse<u128>>,
+    /// Streams of users who do not think and were refused, one entry each: they ask again when an answer is complete.
+    refused: Vec<StreamId>,
     /// Source number of the closed loop of each stream that has one.
     closed: Vec<Option<u32>>,
     /// Key of the next arrival.
@@ -155,6 +157,7 @@ impl Workload {
             frames,
             queries,
             users: BinaryHeap::new(),
+            refused: Vec::new(),
             closed,
             head: key(NEVER, 0),
         };
@@ -168,6 +171,7 @@ impl Workload {
         let root = rng::root(self.seed, run);
         self.open.clear();
         self.users.clear();
+        self.refused.clear();
         for (source, frames) in (0..).zip(&mut self.frames) {
             let first = frames.reset(root, self.horizon);
             self.open.add(first, source);
@@ -216,18 +220,30 @@ impl Workload {
 
     /// Tells that a query of `stream` was refused at `now`: in a closed loop its user thinks and asks
     /// again, as after an answer. A user who does not think would ask for ever at the same instant: he
-    /// leaves. Call this or [`Self::answered`] once per query.
+    /// asks again when the next answer, to whomever, is complete. Call this or [`Self::answered`] once per query.
     pub fn refused(&mut self, stream: StreamId, now: Instant) {
         let source = self.closed.get(stream.0 as usize).copied().flatten();
-        let queries = source.map(|source| &self.queries[source as usize - self.frames.len()]);
-        if queries.is_some_and(|queries| queries.clock.thinks()) {
-            self.answered(stream, now);
+        let Some(source) = source else {
+            return;
+        };
+        let queries = &self.queries[source as usize - self.frames.len()];
+        if queries.clock.thinks() {
+            self.asks_again(stream, now);
+        } else {
+            self.refused.push(stream);
         }
     }
 
     /// Tells that an answer to `stream` is complete at `now`: if its queries form a closed loop, the
     /// user thinks and then asks again.
     pub fn answered(&mut self, stream: StreamId, now: Instant) {
+        self.asks_again(stream, now);
+        for refused in std::mem::take(&mut self.refused) {
+            self.asks_again(refused, now);
+        }
+    }
+
+    fn asks_again(&mut self, stream: StreamId, now: Instant) {
         let Some(&Some(source)) = self.closed.get(stream.0 as usize) else {
             return;
         };
@@ -311,13 +327,10 @@ impl FrameSource {
 
 impl QuerySource {
     fn new(plan: &QueryPlan, stream: StreamId, name: &str, prediction: LengthPrediction) -> Self {
-        let clock = QueryClock::new(&plan.arrivals, plan.start, name);
-        // A list of lengths ends its source, like a list of times.
-        let rows = length_limit(&plan.prompt).min(length_limit(&plan.output));
         Self {
             stream,
-            limit: plan.count.min(rows.saturating_sub(clock.skipped())),
-            clock,
+            limit: plan.most(),
+            clock: QueryClock::new(&plan.arrivals, plan.start, name),
             prompt: Lengths::new(&plan.prompt, name, Purpose::PromptLength),
             output: Lengths::new(&plan.output, name, Purpose::OutputLength),
             output_max: plan.output_max.max(1),

@@ -23,7 +23,8 @@ use std::ops::Range;
 use self::cells::{Cell, Place, Row};
 use self::layout::{LAYOUTS, Layout, Unit};
 use crate::diag::Diagnostic;
-use crate::time::Instant;
+use crate::spec::quantity::SECONDS_MAX;
+use crate::time::{Instant, NANOS_PER_SEC};
 
 mod cells;
 mod csv;
@@ -34,6 +35,10 @@ mod tests;
 
 /// Faults of one file that are listed; the rest is counted.
 const FAULTS_MAX: usize = 20;
+
+/// Latest first time of a trace whose times count from the start of the run, ns: what any other time of a scenario may
+/// be, 32 years. Clocks that count from 1970 are beyond it.
+const LATEST_NS: i128 = (SECONDS_MAX * NANOS_PER_SEC) as i128;
 
 /// Unknown columns that are named.
 const UNKNOWN_MAX: usize = 20;
@@ -195,6 +200,18 @@ impl<'a> Reader<'a> {
         };
         let time = self.keep(time);
         if let Some(time) = time {
+            // The first of them tells it of all.
+            if !layout.relative && self.times.is_empty() && time > LATEST_NS {
+                self.fault(
+                    row.time.place().span,
+                    format!("the trace starts {:.1e} s after the start of the run", time as f64 * 1e-9),
+                    "must be at most 10^9 s",
+                    Some(format!(
+                        "is `{}` a wall-clock time, counted from 1970? subtract that of the first row",
+                        layout.time
+                    )),
+                );
+            }
             if self.previous.is_some_and(|previous| time < previous) {
                 let Place { span, .. } = row.time.place();
                 self.fault(

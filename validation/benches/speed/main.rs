@@ -172,7 +172,7 @@ fn bench_steady(requests: u64) {
     }
     println!(
         "        (simulated: {:.3} requests/s, busiest lane {:.0} %, mean TTFT {:.2} s)",
-        summary.throughput_rps,
+        summary.throughput_rps.unwrap_or(f64::NAN),
         summary.busiest_lane * 100.0,
         summary.ttft_s.mean.unwrap_or(f64::NAN)
     );

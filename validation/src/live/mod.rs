@@ -70,7 +70,7 @@ impl Metric {
 
     fn of(self, summary: &Summary) -> Option<f64> {
         match self {
-            Self::Throughput => Some(summary.throughput_rps),
+            Self::Throughput => summary.throughput_rps,
             Self::Ttft => summary.ttft_s.mean,
             Self::TtftP95 => summary.ttft_s.p95,
             Self::Completion => summary.completion_s.mean,
@@ -363,7 +363,7 @@ mod tests {
                 ..Latency::default()
             };
             Summary {
-                throughput_rps,
+                throughput_rps: Some(throughput_rps),
                 ttft_s: latency(ttft),
                 completion_s: latency(completion),
                 ..Summary::default()

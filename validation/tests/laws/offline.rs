@@ -216,16 +216,26 @@ fn rates(offline: &Offline<'_>, summary: &Summary) {
         .filter_map(|(at, input)| matches!(input, Input::Query { .. }).then_some(at));
     let mut end = ends.chain(asked).max().unwrap_or(Instant::ZERO);
     let world = offline.world;
-    let endless = |plan: &QueryPlan| {
-        plan.count == u64::MAX && !matches!(plan.arrivals, QueryTimes::Listed(_))
+    // A count or list that was not through by the horizon asks until then as one without end does.
+    let asks_on = |(at, plan): (usize, &QueryPlan)| {
+        let asked = offline.inputs().filter(
+            |(_, input)| matches!(input, Input::Query { stream, .. } if stream.0 as usize == at),
+        );
+        let listed = match &plan.arrivals {
+            QueryTimes::Listed(times) => times.len() as u64,
+            _ => u64::MAX,
+        };
+        (asked.count() as u64) < plan.count.min(listed)
     };
-    let mut plans = world.streams.iter().filter_map(|s| s.queries.as_ref());
-    if world.horizon != Instant::NEVER && plans.any(endless) {
+    let plans = world.streams.iter().enumerate();
+    let mut plans = plans.filter_map(|(at, s)| Some((at, s.queries.as_ref()?)));
+    if world.horizon != Instant::NEVER && plans.any(asks_on) {
         end = world.horizon;
     }
     let window = end.saturating_since(world.warm_up);
     near("window", summary.window_s, window.as_secs_f64());
     if window.0 == 0 {
+        assert_eq!((summary.throughput_rps, summary.tokens_per_s), (None, None));
         return;
     }
     // Whoever asked: what was answered within the window.
@@ -238,10 +248,11 @@ fn rates(offline: &Offline<'_>, summary: &Summary) {
     let per_s = |count: f64| count / window.as_secs_f64();
     near(
         "throughput",
-        summary.throughput_rps,
+        summary.throughput_rps.expect("there is a window"),
         per_s(outputs.len() as f64),
     );
-    near("tokens/s", summary.tokens_per_s, per_s(tokens as f64));
+    let tokens_per_s = summary.tokens_per_s.expect("there is a window");
+    near("tokens/s", tokens_per_s, per_s(tokens as f64));
 }
 
 /// Busy time, traffic and energy after the warm-up.

@@ -182,8 +182,14 @@ impl Scenario {
                     4.0 / 3.0
                 );
             }
-            if !engine.reconstructs {
-                _ = writeln!(text, "[engines.e{index}.unsupported]\nreconstruct = 'test'");
+            // An engine with a language model says what of it it cannot run.
+            let unable = stages.iter().filter(|(name, can, _)| {
+                let vision = ["encode", "before", "beside", "between"].contains(name);
+                !can && !vision
+            });
+            _ = writeln!(text, "[engines.e{index}.unsupported]");
+            for (name, ..) in unable {
+                _ = writeln!(text, "{name} = 'test'");
             }
         }
         text

@@ -125,6 +125,10 @@ fn a_lost_frame_takes_the_later_ones_and_their_readers_with_it() {
             "ingest = { per_token_s = 0.002 }",
             "encode = { fixed_s = 0.010 }",
         )
+        .costs(
+            "[origins.o]",
+            "[engines.b.unsupported]\ningest = 'cannot'\n[origins.o]",
+        )
         .set("policy = { single = { lane = 'a' } }")
         .stream("cam", &[0, 5, 12, 30], &[13, 40]);
     fails_as(

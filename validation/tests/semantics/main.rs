@@ -7,6 +7,7 @@ mod causes;
 mod failures;
 mod heat;
 mod memory;
+mod memory_rate;
 mod metrics;
 mod modes;
 mod toy;

@@ -309,6 +309,10 @@ fn frames_that_wait_for_a_request_do_not_keep_it_waiting() {
     // policy gives the idle lane to the request.
     toy()
         .costs("prefill = { per_token_s = 0.002 }\n", "")
+        .costs(
+            "[origins.o]",
+            "[engines.b.unsupported]\nprefill = 'cannot'\n[origins.o]",
+        )
         .set("policy = 'idle_first'")
         .table("[placement]\ningest = 'a'\n[context]\nbinding = 'published'")
         .table("[modes]\ningest_during_generation = false")
@@ -328,8 +332,8 @@ fn frames_that_wait_for_a_request_do_not_keep_it_waiting() {
 }
 
 #[test]
-fn a_user_who_is_refused_and_does_not_think_leaves() {
-    // Or he would ask for ever at 0. The other asks again as soon as he is answered.
+fn a_user_who_is_refused_and_does_not_think_asks_after_the_next_answer() {
+    // He would ask for ever at 0 else. Nobody is lost: both ask as the answer is there.
     on_a()
         .table("[limits]\nmax_requests = 1\n[run]\nhorizon_s = 0.03")
         .queries("cam", "closed_loop = { users = 2, think_s = 0.0 }")
@@ -340,6 +344,7 @@ fn a_user_who_is_refused_and_does_not_think_leaves() {
              2-22 a decode 2@2
              22 answer q0 v0 Reuse first 2
              22 bind q2 v0
+             22 refuse q3 queue_full
              22-24 a prefill 2@0
              24-44 a decode 2@2
              44 answer q2 v0 Reuse first 24",

@@ -72,8 +72,8 @@ fn an_overloaded_lane_answers_as_fast_after_a_warm_up_as_before() {
     for warm_up_s in [0, 15] {
         let summary = warm(warm_up_s);
         for (got, each) in [
-            (summary.throughput_rps, 1.0),
-            (summary.tokens_per_s, 3.0),
+            (summary.throughput_rps.expect("time passes"), 1.0),
+            (summary.tokens_per_s.expect("time passes"), 3.0),
             (summary.open_rps.expect("nobody waits for answers"), 1.0),
         ] {
             let want = each / 0.022;
@@ -101,7 +101,7 @@ fn a_run_that_stops_answering_is_not_faster() {
     assert!((400..420).contains(&full.completed), "{}", full.completed);
     assert!(full.makespan_s < 1000.0);
     assert_eq!(full.window_s, 1000.0);
-    assert_eq!(full.throughput_rps, full.completed as f64 / 1000.0);
+    assert_eq!(full.throughput_rps, Some(full.completed as f64 / 1000.0));
     assert_eq!(full.frames_refused_by[0].0, "context_too_long");
     // Half of the run is of another load than the rest.
     assert_eq!(full.load, LoadVerdict::Saturated);
@@ -185,6 +185,39 @@ fn users_who_wait_are_judged_by_those_who_do_not() {
     // Of the answers, those of the stream that asks on its own, two a second.
     let open = mixed.open_rps.expect("one stream does not wait");
     assert!((open - 2.0).abs() < 0.1, "{open}");
-    assert!(mixed.throughput_rps > open + 1.0, "{mixed:?}");
+    let all = mixed.throughput_rps.expect("time passes");
+    assert!(all > open + 1.0, "{mixed:?}");
     assert_eq!(alone.open_rps, None);
+}
+
+/// To see it fail, let only sources without a count ask until the horizon.
+#[test]
+fn a_count_that_is_not_reached_changes_nothing() {
+    let stream = |count: &str| {
+        let text = format!(
+            "[[streams]]\nname = 'cam'\nqueries = {{ arrivals = {{ poisson = {{ rate_hz = 0.03 }} }}, prompt_tokens = 2, output_tokens = 3{count} }}"
+        );
+        let toy = toy().set("policy = { single = { lane = 'a' } }");
+        summary(&toy.table("[run]\nhorizon_s = 100.0").table(&text))
+    };
+    let endless = stream("");
+    assert_eq!(endless.window_s, 100.0);
+    assert_eq!(endless, stream(", count = 1000"));
+    // One that is reached ends the window with its last answer.
+    let few = stream(", count = 1");
+    assert!(few.window_s < 100.0 && few.completed == 1, "{few:?}");
+}
+
+#[test]
+fn what_does_not_exist_after_the_warm_up_is_absent() {
+    let toy = toy()
+        .set("policy = { single = { lane = 'a' } }")
+        .table("[run]\nwarm_up_s = 50.0\nhorizon_s = 100.0");
+    let text = "[[streams]]\nname = 'cam'\n\
+                queries = { arrivals = { times_s = [1.0, 2.0] }, prompt_tokens = 2, output_tokens = 3 }";
+    let summary = summary(&toy.table(text));
+    assert_eq!((summary.window_s, summary.answers_in_window), (0.0, 0));
+    assert_eq!(summary.throughput_rps, None);
+    assert_eq!((summary.tokens_per_s, summary.open_rps), (None, None));
+    assert_eq!((summary.energy_j, summary.mean_power_w), (None, None));
 }

@@ -23,7 +23,7 @@ const POLICIES: [&str; 11] = [
 ];
 
 /// Keys and values other than the defaults.
-const KEYS: [(&str, &str, &str); 7] = [
+const KEYS: [(&str, &str, &str); 14] = [
     ("modes", "ingest_during_generation", "false"),
     ("modes", "state_transfer", "'import'"),
     ("modes", "state_transfer", "'reconstruct'"),
@@ -31,6 +31,13 @@ const KEYS: [(&str, &str, &str); 7] = [
     ("beliefs", "output_tokens", "'exact'"),
     ("beliefs", "output_tokens", "{ noisy = { cv = 2.0 } }"),
     ("beliefs", "costs", "'other.toml'"),
+    ("placement", "ingest", "'a'"),
+    ("placement", "decode", "'b'"),
+    ("limits.engine_kv_budget_bytes", "a", "60000"),
+    ("limits.engine_kv_budget_bytes", "b", "60000"),
+    ("background", "bandwidth_gbps", "9.0"),
+    ("exclusive", "[0]", "[['ingest@a', 'decode@b']]"),
+    ("exclusive", "[0]", "[['decode', 'ingest@b']]"),
 ];
 
 /// Two streams that keep both lanes busy, and answers of very different lengths; `other.toml` believes the
@@ -116,8 +123,20 @@ fn what_is_said_to_have_no_effect_has_none() {
             let text = toy.text();
             let (plain, _) = played(&toy.files, &text, "");
             for (table, key, value) in KEYS {
-                let changed = format!("{text}\n[{table}]\n{key} = {value}\n");
-                let (other, said) = played(&toy.files, &changed, &format!("{table}.{key}"));
+                let (changed, path) = if table == "exclusive" {
+                    (
+                        format!("{table} = {value}\n{text}"),
+                        format!("{table}{key}"),
+                    )
+                } else {
+                    let changed = format!("{text}\n[{table}]\n{key} = {value}\n");
+                    (changed, format!("{table}.{key}"))
+                };
+                // A variant that places stages itself, or where the key is a fault whatever the policy.
+                if table != "modes" && table != "beliefs" && toy.files.world(&changed).is_err() {
+                    continue;
+                }
+                let (other, said) = played(&toy.files, &changed, &path);
                 if said {
                     unread += 1;
                     assert!(

@@ -156,7 +156,10 @@ size = [32.0, 256.0, 1024.0]
 time_s = [0.05, 0.2, 0.9]
 
 [engines.npu.unsupported]
+query_prefill = "the runtime has no sampler"
 decode = "the runtime has no sampler"
+import = "the runtime keeps a layout of its own"
+export = "the runtime keeps a layout of its own"
 
 [origins.bench]
 kind = "measured"

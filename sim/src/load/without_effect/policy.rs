@@ -3,10 +3,12 @@
 use super::super::compile::Parts;
 use super::super::document::Place;
 use super::Idle;
+use crate::cost::StageCosts;
 use crate::dispatch::{Dispatcher, lanes_of, policy};
 use crate::spec::scenario::{LengthPrediction, Policy, StateTransfer};
+use crate::spec::soc::EngineKind;
 use crate::time::Instant;
-use crate::world::{EngineId, Graph, Lane, LaneId, World};
+use crate::world::{EngineId, Graph, Lane, LaneId, StageId, World};
 
 /// Keys, other than at their defaults, that the world's policy does not read.
 pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Idle<'d>> {
@@ -23,7 +25,8 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Idle<'d>> {
     let costs = world.believed_costs.is_some();
     let modes = &world.modes;
     let all = modes.concurrent_generation && modes.ingest_during_generation;
-    if all && !transfer && !lengths && !costs {
+    let confined = Confined::of(parts);
+    if all && !transfer && !lengths && !costs && !confined.any() {
         return found;
     }
     let reach = Reach::of(world);
@@ -44,7 +47,79 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Idle<'d>> {
     if costs {
         unread("beliefs", "costs", reach.no_costs(world));
     }
+    if confined.background {
+        let bandwidth = world.memory.background_bandwidth > 0.0;
+        let why = bandwidth.then(|| reach.no_traffic(world)).flatten();
+        unread("background", "bandwidth_gbps", why);
+        let cores = world.cpu.background_cores > 0.0;
+        let why = cores.then(|| reach.no_cores(world)).flatten();
+        unread("background", "cpu_cores", why);
+    }
+    found.extend(confined.unread(&root, &reach, world));
     found
+}
+
+/// Keys that are about single engines or lanes, of which the policy may leave out some.
+struct Confined {
+    background: bool,
+    budgets: bool,
+    exclusive: bool,
+    placement: bool,
+}
+
+impl Confined {
+    fn of(parts: &Parts<'_>) -> Self {
+        let scenario = &parts.scenario.raw;
+        let background = &scenario.background;
+        Self {
+            background: background.bandwidth_gbps > 0.0 || background.cpu_cores > 0.0,
+            budgets: !scenario.limits.engine_kv_budget_bytes.is_empty(),
+            exclusive: !scenario.exclusive.is_empty(),
+            placement: !scenario.placement.is_empty(),
+        }
+    }
+
+    fn any(&self) -> bool {
+        self.background || self.budgets || self.exclusive || self.placement
+    }
+
+    fn unread<'d>(&self, root: &Place<'d>, reach: &Reach, world: &World) -> Vec<Idle<'d>> {
+        let mut found = Vec::new();
+        let policy = &world.policy;
+        if self.budgets {
+            let budgets = root.key("limits").key("engine_kv_budget_bytes");
+            for (engine, id) in world.engines.iter().zip((0..).map(EngineId)) {
+                let place = budgets.key(&engine.name);
+                if place.is_present() && !reach.holds_contexts(world, id) {
+                    let why = format!("under policy `{policy}` the engine holds no context");
+                    found.push(Idle::under_the_policy(place, why));
+                }
+            }
+        }
+        if self.exclusive {
+            let groups = root.key("exclusive");
+            for group in 0..groups.len() {
+                let place = groups.index(group);
+                if let Some(why) = reach.never_excludes(world, group) {
+                    found.push(Idle::under_the_policy(place, why));
+                }
+            }
+        }
+        if self.placement
+            && let Some(only) = reach.policy.only_lane()
+            // Without reuse, the lane of ingests rebuilds each request's context.
+            && world.modes.context_reuse
+        {
+            let placement = root.key("placement");
+            for (stage, fixed) in world.stages.iter().zip(&world.placement) {
+                if *fixed == Some(only) {
+                    let why = format!("policy `{policy}` puts it there anyway");
+                    found.push(Idle::under_the_policy(placement.key(&stage.name), why));
+                }
+            }
+        }
+        found
+    }
 }
 
 /// Parameters that the scenario gives a script which never asks for them.
@@ -112,6 +187,8 @@ struct Reach {
     free: usize,
     /// Whether all stages of frames and answers run on one lane.
     one_lane: bool,
+    /// Lanes that may run each stage that runs at all, by stage.
+    lanes: Vec<(StageId, Vec<LaneId>)>,
 }
 
 impl Reach {
@@ -138,13 +215,109 @@ impl Reach {
         used.dedup();
         let graphs = [(asks, &world.query_graph), (frames, &world.frame_graph)];
         let graphs = graphs.into_iter().filter(|(runs, _)| *runs);
-        Self {
+        let mut reach = Self {
             policy: policy::build(world),
             answer: view.answer_lanes().filter(|_| asks).collect(),
             ingest: view.ingest_lanes().filter(|_| ingests).collect(),
-            free: graphs.map(|(_, graph)| free(graph)).max().unwrap_or(0),
+            free: graphs
+                .clone()
+                .map(|(_, graph)| free(graph))
+                .max()
+                .unwrap_or(0),
             one_lane: used.len() == 1,
+            lanes: Vec::new(),
+        };
+        for (_, graph) in graphs {
+            for (position, &stage) in graph.stages.iter().enumerate() {
+                let lanes = if graph.free & (1 << position) != 0 {
+                    lanes_of(view.state.stage_lanes[stage.0 as usize]).collect()
+                } else if std::ptr::eq(graph, &world.query_graph) {
+                    reach.answer.clone()
+                } else {
+                    reach.ingest.clone()
+                };
+                reach.lanes.push((stage, lanes));
+            }
         }
+        if ingests && !frames {
+            let graph = &world.frame_graph;
+            let ingest = graph.stages[graph.bound_at as usize];
+            reach.lanes.push((ingest, reach.ingest.clone()));
+        }
+        let mut holders: Vec<LaneId> = reach.answer.iter().chain(&reach.ingest).copied().collect();
+        holders.sort_unstable();
+        holders.dedup();
+        // Where reuse is off and ingestion has a lane of its own, that one rebuilds.
+        holders.extend(view.state.rebuild_lane);
+        if reach.no_transfer(world).is_none() && world.modes.context_reuse {
+            reach.lanes.push((world.transfer.import, holders.clone()));
+            // It never runs by itself: its bytes are the import's.
+            reach.lanes.push((world.transfer.export, holders.clone()));
+        }
+        reach.lanes.push((world.transfer.reconstruct, holders));
+        reach
+    }
+
+    /// What may run where: each stage with its costs on the engine of a lane.
+    fn costs<'w>(&self, world: &'w World) -> impl Iterator<Item = (LaneId, &'w StageCosts)> {
+        self.lanes.iter().flat_map(move |(stage, lanes)| {
+            lanes.iter().filter_map(move |&lane| {
+                Some((lane, world.costs.get(world.engine_of(lane), *stage)?))
+            })
+        })
+    }
+
+    fn holds_contexts(&self, world: &World, engine: EngineId) -> bool {
+        let mut lanes = self.answer.iter().chain(&self.ingest);
+        lanes.any(|&lane| world.engine_of(lane) == engine)
+    }
+
+    fn never_excludes(&self, world: &World, group: usize) -> Option<String> {
+        if self.policy.serial() {
+            return Some(format!("policy `{}` runs one part at a time", world.policy));
+        }
+        let mut running: Vec<LaneId> = Vec::new();
+        for (stage, lanes) in &self.lanes {
+            let in_group = lanes.iter().filter(|&&lane| {
+                let engine = world.engine_of(lane).0 as usize;
+                world.exclusive[engine][stage.0 as usize] >> group & 1 != 0
+            });
+            running.extend(in_group);
+        }
+        running.sort_unstable();
+        running.dedup();
+        (running.len() < 2).then(|| {
+            format!(
+                "under policy `{}` what it names runs on one lane at most",
+                world.policy
+            )
+        })
+    }
+
+    fn no_traffic(&self, world: &World) -> Option<String> {
+        let moves = |costs: &StageCosts| costs.alone.moves_bytes();
+        let none = !self.costs(world).any(|(_, costs)| moves(costs));
+        (none && !super::values::slows_what_moves_nothing(world)).then(|| {
+            format!(
+                "under policy `{}` no stage that runs states the bytes that it moves",
+                world.policy
+            )
+        })
+    }
+
+    fn no_cores(&self, world: &World) -> Option<String> {
+        let on_cpu = |lane| {
+            let engine = world.engine_of(lane).0 as usize;
+            world.engines[engine].kind == EngineKind::Cpu
+        };
+        let mut costs = self.costs(world);
+        let wants = costs.any(|(lane, costs)| on_cpu(lane) || costs.host_share > 0.0);
+        (!wants).then(|| {
+            format!(
+                "under policy `{}` no stage runs on the CPU or has a `host_share`",
+                world.policy
+            )
+        })
     }
 
     /// Engines that may hold contexts.

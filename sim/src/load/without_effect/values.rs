@@ -3,6 +3,7 @@
 use super::super::compile::Parts;
 use super::super::document::Place;
 use super::super::memory::gigabytes;
+use super::super::streams::first_plan;
 use super::Idle;
 use crate::contention::Load;
 use crate::cost::{Noise, StageCosts};
@@ -50,10 +51,7 @@ fn background<'d>(parts: &Parts<'d>, world: &World, idle: &mut dyn FnMut(Place<'
     };
     if background.bandwidth_gbps > 0.0 {
         let key = place.key("bandwidth_gbps");
-        let moves = |costs: &StageCosts| {
-            let cost = &costs.alone;
-            cost.bytes_fixed + cost.bytes_per_token + cost.bytes_per_token_context > 0.0
-        };
+        let moves = |costs: &StageCosts| costs.alone.moves_bytes();
         let model = world.contention.name();
         if matches!(model, "none" | "pairwise") {
             idle(
@@ -74,7 +72,7 @@ fn background<'d>(parts: &Parts<'d>, world: &World, idle: &mut dyn FnMut(Place<'
 }
 
 /// Whether contention slows even stages that move no bytes, alone or on all lanes at once.
-fn slows_what_moves_nothing(world: &World) -> bool {
+pub(super) fn slows_what_moves_nothing(world: &World) -> bool {
     let none = |lane: &Lane| Load {
         engine: lane.engine,
         mu: 0.0,
@@ -235,9 +233,7 @@ fn cut_counts<'d>(parts: &Parts<'d>, world: &World, idle: &mut dyn FnMut(Place<'
         return;
     }
     for (index, raw) in parts.scenario.raw.streams.iter().enumerate() {
-        let first = format!("{}-1", raw.name);
-        let name = if raw.copies == 1 { &raw.name } else { &first };
-        let Some(plan) = world.streams.iter().find(|plan| plan.name == *name) else {
+        let Some(plan) = first_plan(&world.streams, raw) else {
             continue;
         };
         let frames = plan.frames.as_ref().and_then(|frames| {

@@ -10,6 +10,9 @@ use super::{CV_MAX, SPAN_MIN, one_u32};
 const RATE_MAX: f64 = 1e9;
 /// Slowest, per second: one in the longest time that a file may name.
 const RATE_MIN: f64 = 1.0 / SECONDS_MAX;
+/// Largest frame, megapixels.
+const MEGAPIXELS_MAX: f64 = 1e6;
+
 /// A video source with its queries.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +46,7 @@ pub struct Frames {
     #[schemars(extend("minimum" = 1))]
     pub tokens: Option<u32>,
     /// Size of a frame in megapixels, where the encode cost depends on it.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MEGAPIXELS_MAX))]
     pub megapixels: Option<f64>,
 }
 
@@ -56,7 +59,8 @@ pub enum FrameClock {
         /// Frames per second.
         #[schemars(extend("minimum" = RATE_MIN, "maximum" = RATE_MAX))]
         rate_hz: f64,
-        /// Standard deviation of a normal offset of each frame, s (order is kept).
+        /// Standard deviation of a normal offset of each frame, s, at most half the time between two. Order is kept:
+        /// a frame that would overtake the one before it comes with it.
         #[serde(default)]
         #[schemars(extend("minimum" = 0, "maximum" = SECONDS_MAX))]
         jitter_s: f64,
@@ -137,8 +141,8 @@ pub enum Arrivals {
         /// Users; each has a state of their own.
         #[schemars(extend("minimum" = 1, "maximum" = 1_000_000))]
         users: u32,
-        /// Mean think time, s; at least 0.001 unless `count` is given, since a refused user asks again
-        /// after it.
+        /// Mean think time, s: 0, or at least 0.001 unless `count` is given, since a refused user asks again after it.
+        /// With 0 he asks again when the next answer is complete.
         #[schemars(extend("minimum" = 0, "maximum" = SECONDS_MAX))]
         think_s: f64,
         /// Whether think times are exponential (else constant).

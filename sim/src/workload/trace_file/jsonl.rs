@@ -57,8 +57,15 @@ fn read_row(
     for (name, _) in fields {
         reader.unknown_column(layout, name);
     }
-    // Of a name that is given twice the last counts, as everywhere in JSON.
-    let cell = |column: &str| match fields.iter().rfind(|(name, _)| name == column) {
+    // Which of two is meant nobody can say.
+    for (at, (name, value)) in fields.iter().enumerate() {
+        let wanted = [layout.time, layout.prompt, layout.output].contains(&name.as_ref());
+        if wanted && fields[..at].iter().any(|(other, _)| other == name) {
+            let message = format!("`{name}` is given twice");
+            reader.fault(value.span.clone(), message, "the second", None);
+        }
+    }
+    let cell = |column: &str| match fields.iter().find(|(name, _)| name == column) {
         Some((_, value)) => Cell::Text(value.clone()),
         None => Cell::Absent(span.clone()),
     };

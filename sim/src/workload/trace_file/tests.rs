@@ -345,3 +345,30 @@ proptest! {
         prop_assert_eq!(trace.output_tokens, Some(rows.iter().map(|row| row.2).collect()));
     }
 }
+
+#[test]
+fn a_name_that_is_given_twice_is_a_fault_in_either_format() {
+    let row = "{\"time_s\": 1, \"x\": 1, \"x\": 2, \"time_s\": 2, \"prompt_tokens\": 3}\n";
+    let told = faults("t.jsonl", row);
+    assert_eq!(told, ["\"2\": `time_s` is given twice: the second"]);
+    let told = faults("t.csv", "time_s,prompt_tokens,time_s\n1,2,3\n");
+    assert_eq!(
+        told,
+        ["\"time_s\": column `time_s` is given twice: the second"]
+    );
+}
+
+#[test]
+fn wall_clock_times_are_told_once_and_those_that_count_from_the_first_row_are_not() {
+    let told = faults("t.csv", "time_s\n1730000000.5\n1730000001.5\n");
+    let [told] = told.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert!(
+        told.starts_with("\"1730000000.5\"") && told.contains("subtract that of the first row"),
+        "{told}"
+    );
+    good("t.csv", "time_s\n0\n999999999\n");
+    let burst = "Timestamp,Request tokens,Response tokens\n1730000000.5,4,5\n1730000001.5,4,5\n";
+    assert_eq!(good("t.csv", burst).times, ms(&[0, 1000]));
+}
