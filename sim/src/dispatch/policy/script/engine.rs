@@ -6,26 +6,31 @@ use rhai::packages::{
     ArithmeticPackage, BasicArrayPackage, BasicFnPackage, BasicIteratorPackage, BasicMapPackage,
     BasicStringPackage, LanguageCorePackage, LogicPackage, MoreStringPackage, Package,
 };
-use rhai::{Dynamic, Engine, EvalAltResult, Map, OptimizationLevel, Position};
+use rhai::{Dynamic, Engine, EvalAltResult, EvalContext, Map, OptimizationLevel, Position};
 
-use super::values;
+use super::values::Call;
+use super::{alike, values};
 
 /// Steps that one call of a function may take. A step may compare or copy a whole list or text, so their sizes bound
-/// what it takes.
-pub(super) const OPERATIONS_MAX: u64 = 250_000;
+/// what it takes: see `docs/policies.md` for the longest call that was found.
+pub(super) const OPERATIONS_MAX: u64 = 100_000;
 /// Calls within each other: a thread's stack of 2 MiB holds them in every build.
 pub(super) const CALLS_MAX: usize = 32;
 /// Depth of an expression.
 const DEPTH_MAX: usize = 64;
-/// Bytes of a text.
-pub(super) const TEXT_MAX: usize = 4096;
+/// Bytes of a text, or of all texts and keys within a list or a map.
+pub(super) const TEXT_MAX: usize = 1024;
 /// Entries of a list or a map, those of lists within it included.
-pub(super) const LIST_MAX: usize = 1000;
-/// Variables of a call, and functions of a script.
-const NAMES_MAX: usize = 1000;
+pub(super) const LIST_MAX: usize = 500;
+/// Variables of a call.
+const VARIABLES_MAX: usize = 100;
+/// Functions of a script.
+const FUNCTIONS_MAX: usize = 1000;
 
-/// What would reach beyond the script, or make bits depend on the platform (`**` on floating point).
-const OUT_OF_REACH: [&str; 5] = ["eval", "print", "debug", "**", "**="];
+/// What would reach beyond the script, make bits depend on the platform (`**` on floating point), or make values of
+/// functions. What a function holds (`curry`) counts in no size, and what it does when a list calls it
+/// counts in no step; a function that is found by a text (`Fn`) could ask for what the script does not name.
+const OUT_OF_REACH: [&str; 7] = ["eval", "print", "debug", "**", "**=", "Fn", "curry"];
 
 /// The one engine. It keeps nothing of a run.
 pub(super) fn engine() -> &'static Engine {
@@ -42,8 +47,9 @@ pub(super) fn engine() -> &'static Engine {
             .set_max_string_size(TEXT_MAX)
             .set_max_array_size(LIST_MAX)
             .set_max_map_size(LIST_MAX)
-            .set_max_variables(NAMES_MAX)
-            .set_max_functions(NAMES_MAX)
+            .set_max_variables(VARIABLES_MAX)
+            .set_max_functions(FUNCTIONS_MAX)
+            .set_allow_anonymous_fn(false)
             .set_strict_variables(true)
             .set_optimization_level(OptimizationLevel::Simple);
         for symbol in OUT_OF_REACH {
@@ -60,9 +66,75 @@ pub(super) fn engine() -> &'static Engine {
         BasicMapPackage::new().register_into_engine(&mut engine);
         mathematics(&mut engine);
         out_of_reach(&mut engine);
+        alike::register(&mut engine);
         values::register(&mut engine);
+        whenever_read(&mut engine);
         engine
     })
+}
+
+/// Looks at every variable, and at `this`, whenever a variable is read: the interpreter looks at what an index
+/// assigns (`map[key] = value`) and not at what it is assigned to, so maps would grow without end.
+#[expect(deprecated, reason = "marked so for being unstable, as its text says")]
+fn whenever_read(engine: &mut Engine) {
+    engine.on_var(|name, _, context| {
+        if let Some(call) = Call::of(context.tag()) {
+            call.read()?;
+        }
+        within(&context, name)?;
+        Ok(None)
+    });
+}
+
+fn within(
+    context: &EvalContext<'_, '_, '_, '_, '_, '_>,
+    name: &str,
+) -> Result<(), Box<EvalAltResult>> {
+    if let Some(value) = context.scope().get(name) {
+        small(value)?;
+    }
+    context.this_ptr().map_or(Ok(()), small)
+}
+
+/// That a value is within the limits, the keys of its maps too, which the interpreter does not count.
+pub(super) fn small(value: &Dynamic) -> Result<(), Box<EvalAltResult>> {
+    let mut left = Left {
+        entries: LIST_MAX,
+        bytes: TEXT_MAX,
+    };
+    left.take(value).ok_or_else(|| {
+        let what = "Size of list, map or the texts in it".to_owned();
+        EvalAltResult::ErrorDataTooLarge(what, Position::NONE).into()
+    })
+}
+
+/// What a value may still have.
+struct Left {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Left {
+    /// `None`: the value has more.
+    fn take(&mut self, value: &Dynamic) -> Option<()> {
+        if let Ok(list) = value.as_array_ref() {
+            self.entries = self.entries.checked_sub(list.len())?;
+            return list.iter().try_for_each(|entry| self.take(entry));
+        }
+        if let Ok(map) = value.as_map_ref() {
+            self.entries = self.entries.checked_sub(map.len())?;
+            return map.iter().try_for_each(|(key, entry)| {
+                self.bytes = self.bytes.checked_sub(key.len())?;
+                self.take(entry)
+            });
+        }
+        if let Ok(text) = value.as_immutable_string_ref() {
+            self.bytes = self.bytes.checked_sub(text.len())?;
+        } else if let Ok(blob) = value.as_blob_ref() {
+            self.entries = self.entries.checked_sub(blob.len())?;
+        }
+        Some(())
+    }
 }
 
 /// The core package has two functions that a policy must not: what is registered here goes before them.
@@ -76,6 +148,11 @@ fn out_of_reach(engine: &mut Engine) {
         .register_fn("sleep", |_: f64| refused::<()>("sleep"))
         .register_fn("exit", || refused::<()>("exit"))
         .register_fn("exit", |_: Dynamic| refused::<()>("exit"));
+}
+
+/// What the guide calls a value's type.
+pub(super) fn kind(name: &str) -> &str {
+    engine().map_type_name(name)
 }
 
 /// `this` at the start of a run.

@@ -5,6 +5,7 @@
 //! files, clocks or random numbers, and works within bounds (`engine.rs`), so the same inputs give the same
 //! effects. An error in it ends the run through [`View::stop`]. The guide for users is docs/policies.md.
 
+mod alike;
 mod engine;
 mod facts;
 mod program;
@@ -200,7 +201,7 @@ impl Policy for Scripted {
         let value = self.call(view, request, Function::Rank, arguments);
         let rank = self.returned(view, request, Function::Rank, value, |value| {
             value.as_int().map_err(|kind| Unusable {
-                message: format!("a value of type `{kind}`"),
+                message: format!("a value of type `{}`", engine::kind(kind)),
                 help: "return a whole number: of ready requests the lowest is asked about first",
             })
         });
@@ -291,7 +292,7 @@ fn score(value: &Dynamic) -> Result<Option<Score>, Unusable> {
     let message = match value.as_float() {
         Ok(number) if !number.is_nan() => return Ok(Some(Score::Float(number))),
         Ok(_) => "NaN, which is neither above nor below anything".to_owned(),
-        Err(kind) => format!("a value of type `{kind}`"),
+        Err(kind) => format!("a value of type `{}`", engine::kind(kind)),
     };
     Err(Unusable {
         message,
@@ -305,7 +306,7 @@ fn busy(value: &Dynamic) -> Result<Duration, Unusable> {
             Ok(ns) => return Ok(Duration(ns)),
             Err(_) => format!("{ns}"),
         },
-        Err(kind) => format!("a value of type `{kind}`"),
+        Err(kind) => format!("a value of type `{}`", engine::kind(kind)),
     };
     Err(Unusable {
         message,
@@ -325,7 +326,7 @@ fn verdict(facts: &Facts, value: &Dynamic) -> Result<Verdict, Unusable> {
             _ => Err(wrong(format!("{at} where there are {count} candidates"))),
         };
     }
-    let kind = value.type_name();
+    let kind = engine::kind(value.type_name());
     if let Some(candidate) = value.clone().try_cast::<CandidateValue>() {
         return Ok(Verdict::Place(candidate.1, None));
     }

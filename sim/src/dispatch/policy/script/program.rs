@@ -6,7 +6,7 @@ use std::ops::Range;
 use rhai::{AST, CallFnOptions, Dynamic, EvalAltResult, FuncArgs, Position, Scope};
 
 use super::engine::{self, OPERATIONS_MAX};
-use super::values::Params;
+use super::values::{Call, Params};
 use crate::diag::Diagnostic;
 
 /// A function that a script may have.
@@ -182,7 +182,7 @@ impl Program {
         let mut scope = Scope::new();
         let value = engine::engine()
             .eval_ast_with_scope::<Dynamic>(&mut scope, &self.ast.clone_statements_only())
-            .map_err(|error| self.fault(&error, None))?;
+            .map_err(|error| self.fault(&error, None, Position::NONE))?;
         let name = scope.iter_raw().next().map(|(name, ..)| name.to_owned());
         match name {
             Some(name) => {
@@ -236,19 +236,58 @@ impl Program {
         params: Params,
         arguments: impl FuncArgs,
     ) -> Result<Dynamic, Diagnostic> {
+        let mut given = Vec::new();
+        arguments.parse(&mut given);
+        let before = state.clone();
+        let call = Call::new(params);
+        let result = self.run(function, state, call.clone(), given.clone());
+        result.map_err(|error| {
+            let place = match *error {
+                // Of these the interpreter forgets where they were, at each return from a function.
+                EvalAltResult::ErrorDataTooLarge(..) | EvalAltResult::ErrorStackOverflow(_) => {
+                    self.where_it_ends(function, before, call.again(), given)
+                }
+                _ => Position::NONE,
+            };
+            self.fault(&error, Some(function), place)
+        })
+    }
+
+    fn run(
+        &self,
+        function: Function,
+        state: &mut Dynamic,
+        call: Call,
+        arguments: Vec<Dynamic>,
+    ) -> Result<Dynamic, Box<EvalAltResult>> {
         let options = CallFnOptions::new()
             .eval_ast(false)
             .bind_this_ptr(state)
-            .with_tag(params);
-        engine::engine()
-            .call_fn_with_options::<Dynamic>(
-                options,
-                &mut Scope::new(),
-                &self.ast,
-                function.name(),
-                arguments,
-            )
-            .map_err(|error| self.fault(&error, Some(function)))
+            .with_tag(call);
+        let value = engine::engine().call_fn_with_options::<Dynamic>(
+            options,
+            &mut Scope::new(),
+            &self.ast,
+            function.name(),
+            arguments,
+        )?;
+        engine::small(state)?;
+        Ok(value)
+    }
+
+    /// Where a call reads its last variable: it is made once more, and ended there with an error that keeps its
+    /// place.
+    fn where_it_ends(
+        &self,
+        function: Function,
+        mut state: Dynamic,
+        call: Call,
+        arguments: Vec<Dynamic>,
+    ) -> Position {
+        match self.run(function, &mut state, call, arguments) {
+            Err(error) => error.unwrap_inner().position(),
+            Ok(_) => Position::NONE,
+        }
     }
 
     /// A fault of a whole function.
@@ -307,13 +346,18 @@ impl Program {
         }
     }
 
-    /// An error with its place; what has none is of the function that was called.
-    fn fault(&self, error: &EvalAltResult, called: Option<Function>) -> Diagnostic {
+    /// An error with its place: its own, or `found`; what has none is of the function that was called.
+    fn fault(
+        &self,
+        error: &EvalAltResult,
+        called: Option<Function>,
+        found: Position,
+    ) -> Diagnostic {
         let inner = error.unwrap_inner();
-        let position = match inner.position() {
-            Position::NONE => error.position(),
-            position => position,
-        };
+        let position = [found, inner.position(), error.position()]
+            .into_iter()
+            .find(|position| !position.is_none())
+            .unwrap_or(Position::NONE);
         let (message, help) = told(inner);
         let place = match called {
             Some(function) if position.is_none() => self.place_of(function.name()),

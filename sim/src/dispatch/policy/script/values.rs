@@ -1,7 +1,9 @@
 //! The values that a script holds, and what it can ask of them. docs/policies.md lists them; a test holds the two
 //! together.
 
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rhai::{
     Array, CustomType, Dynamic, Engine as Interpreter, EvalAltResult, ImmutableString, Map,
@@ -55,6 +57,47 @@ pub(super) enum Verdict {
 /// The parameters that the scenario gives.
 #[derive(Clone, Debug)]
 pub(super) struct Params(pub(super) Arc<Map>);
+
+/// What goes with a call of the script as its tag.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    params: Params,
+    /// How many variables it has read.
+    reads: Arc<AtomicU64>,
+    /// The read at which it ends with an error.
+    until: u64,
+}
+
+impl Call {
+    pub(super) fn new(params: Params) -> Self {
+        Self {
+            params,
+            reads: Arc::default(),
+            until: u64::MAX,
+        }
+    }
+
+    /// The same call, to end where it has read as much as it did: there it went wrong.
+    pub(super) fn again(&self) -> Self {
+        Self {
+            params: self.params.clone(),
+            reads: Arc::default(),
+            until: self.reads.load(Relaxed),
+        }
+    }
+
+    pub(super) fn of(tag: &Dynamic) -> Option<impl Deref<Target = Self>> {
+        tag.read_lock::<Self>()
+    }
+
+    /// A variable is read.
+    pub(super) fn read(&self) -> Result<(), Raised> {
+        if self.reads.fetch_add(1, Relaxed) + 1 == self.until {
+            return Err(raised(String::new()));
+        }
+        Ok(())
+    }
+}
 
 type Raised = Box<EvalAltResult>;
 
@@ -229,7 +272,8 @@ pub(super) fn register(engine: &mut Interpreter) {
 }
 
 fn params(context: &NativeCallContext<'_>) -> Result<Params, Raised> {
-    let params = context.tag().and_then(|tag| tag.clone().try_cast());
+    let call = context.tag().and_then(Call::of);
+    let params = call.map(|call| call.params.clone());
     params.ok_or_else(|| raised("parameters are known within calls only".to_owned()))
 }
 
@@ -281,6 +325,10 @@ impl CustomType for ViewValue {
             .with_fn(
                 "stage_ns",
                 |v: &mut Self, engine: &str, stage: &str, size: i64, context: i64| {
+                    if size < 0 || context < 0 {
+                        let what = format!("`stage_ns`: neither size ({size}) nor context ({context}) may be below 0");
+                        return Err(raised(what));
+                    }
                     let engine = named(&v.0.names.engines, "engine", engine)?;
                     let stage = named(&v.0.names.stages, "stage", stage)?;
                     let time = v.0.stage_ns(engine, stage, size as f64, context as f64);
