@@ -360,7 +360,8 @@ fn a_policy_that_cannot_serve_is_the_command_lines_fault() {
         .lines()
         .filter(|line| !line.starts_with("decode"))
         .collect();
-    let costs = format!("{before}[engines.npu{}\n", npu.join("\n"));
+    let unable = "[engines.npu.unsupported]\ndecode = \"it has no operators for it\"\n";
+    let costs = format!("{before}[engines.npu{}\n{unable}", npu.join("\n"));
     fs::write(out.join("profiles/toy/vlm.toml"), costs).expect("a file can be written");
     let scenario = out.join("toy.toml");
     let scenario = scenario.to_str().expect("the path is text");

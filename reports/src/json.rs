@@ -513,7 +513,10 @@ mod tests {
                 2
             ],
         };
-        let document = comparison(&facts, &[("a".into(), of(Some(1.0))), ("b".into(), of(Some(3.0)))]);
+        let document = comparison(
+            &facts,
+            &[("a".into(), of(Some(1.0))), ("b".into(), of(Some(3.0)))],
+        );
         assert_eq!(document["reference"], "a");
         assert!(document["policies"][0]["difference"].is_null());
         assert_eq!(

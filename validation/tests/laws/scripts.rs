@@ -36,7 +36,8 @@ const TWINS: [(&str, &str); 5] = [
         "earliest_deadline_first",
         "fn rank(r, v) { if r.deadline_ns == () { v.forever_ns } else { r.deadline_ns } }
         fn decide(r, cs, v) {
-            let idle = cs.filter(|c| c.lane.idle);
+            let idle = [];
+            for c in cs { if c.lane.idle { idle.push(c); } }
             if idle.is_empty() { return wait_all(); }
             let best = idle[0];
             for c in idle {

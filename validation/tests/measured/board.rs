@@ -37,7 +37,7 @@ origin = 'o'
 [memory]
 capacity_bytes = 16e9
 reserved_bytes = 1e9
-bandwidth_gbps = { value = 30, low = 24, high = 34 }
+bandwidth_gbps = { value = 30, low = 28, high = 34 }
 [cpu]
 cores = 8
 [engines.cpu]
@@ -106,7 +106,7 @@ impl Board {
         ]);
         for (name, prompt, output) in [("short", 288, 32), ("long", 288, 128), ("wide", 576, 32)] {
             let scenario = format!(
-                "title = '{name}'\nsoc = 'board'\nmodel = 'vlm'\nnoise = false\n\
+                "title = '{name}'\nsoc = 'board'\nmodel = 'vlm'\n\
                  [[streams]]\nname = 'r'\ncopies = 4\n[streams.queries]\n\
                  arrivals = {{ times_s = [0] }}\nprompt_tokens = {prompt}\noutput_tokens = {output}\n"
             );
