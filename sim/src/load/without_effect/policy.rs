@@ -60,6 +60,10 @@ pub(super) fn of<'d>(parts: &Parts<'d>, world: &World) -> Vec<Idle<'d>> {
 }
 
 /// Keys that are about single engines or lanes, of which the policy may leave out some.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each key is judged or not, whatever the others are"
+)]
 struct Confined {
     background: bool,
     budgets: bool,
@@ -231,7 +235,7 @@ impl Reach {
             for (position, &stage) in graph.stages.iter().enumerate() {
                 let lanes = if graph.free & (1 << position) != 0 {
                     lanes_of(view.state.stage_lanes[stage.0 as usize]).collect()
-                } else if std::ptr::eq(graph, &world.query_graph) {
+                } else if std::ptr::eq(graph, &raw const world.query_graph) {
                     reach.answer.clone()
                 } else {
                     reach.ingest.clone()
