@@ -27,7 +27,7 @@ pub(super) const CLIP_B32: Shape = Shape {
     hidden: 3072,
 };
 
-/// timm's vit_small_patch16_224, in CLIP's form.
+/// timm's `vit_small_patch16_224`, in CLIP's form.
 pub(super) const VIT_S16: Shape = Shape {
     side: 224,
     patch: 16,
