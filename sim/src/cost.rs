@@ -211,12 +211,13 @@ pub fn context_read(n: f64, ctx: f64, block: f64) -> f64 {
     }
 }
 
-/// Piecewise linear interpolation, and beyond the ends what [`Time::Table`] says.
+/// Piecewise linear interpolation of `ys` at rising `xs`, as many and at least one, and beyond the ends what
+/// [`Time::Table`] says.
 ///
 /// A line through two times that grow faster than their sizes leads to 0 and below before the size does. No engine
 /// works a token off faster because there are fewer of them, so in proportion to the size is the least that a time
 /// below the table can be.
-fn interpolate(xs: &[f64], ys: &[f64], x: f64) -> f64 {
+pub fn interpolate(xs: &[f64], ys: &[f64], x: f64) -> f64 {
     let (first, last) = (0, xs.len() - 1);
     let in_proportion = || {
         if xs[first] > 0.0 {

@@ -1,7 +1,10 @@
 //! Samples to cost forms: non-negative least squares of relative errors, with residuals and the error
 //! of each point when it is left out.
 
-use sim::cost::context_read;
+use sim::cost::{context_read, interpolate};
+
+use super::squares::{column, is, sizes, solve};
+use super::twin::slope;
 
 /// One measured point of a stage: size, context before it, mean time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -142,21 +145,12 @@ impl Form {
         let base = if self.table.is_empty() {
             self.fixed + self.per_token * n
         } else {
-            interpolate(&self.table, n)
+            // As the simulator reads it.
+            let (sizes, secs): (Vec<f64>, Vec<f64>) = self.table.iter().copied().unzip();
+            interpolate(&sizes, &secs, n)
         };
         base + self.per_token_context * context_read(n, ctx, self.block) + self.per_context * ctx
     }
-}
-
-/// As the simulator reads a table: beyond the ends the outer segment goes on.
-fn interpolate(table: &[(f64, f64)], n: f64) -> f64 {
-    let [inner @ .., _] = table else { return 0.0 };
-    let Some(inner) = inner.get(1..) else {
-        return table[0].1;
-    };
-    let at = inner.partition_point(|&(edge, _)| edge <= n);
-    let (((x0, y0), (x1, y1)), n) = ((table[at], table[at + 1]), n);
-    (y0 + (y1 - y0) * (n - x0) / (x1 - x0)).max(0.0)
 }
 
 /// The block in which contexts are read that best explains a stage, 0 for none: one that makes squares of
@@ -340,78 +334,6 @@ fn table(points: &[Mean], terms: Terms, slope: Option<f64>) -> Option<Form> {
     best.map(|(_, form)| form)
 }
 
-/// What a token and token of context take in two kinds of prefill, each with a time of its own for each size: only
-/// depth tells it. `None` where no size was measured at two depths.
-fn slope(parts: [(&[Mean], Terms); 2]) -> Option<f64> {
-    let [(first, terms), (second, _)] = parts;
-    let points: Vec<Mean> = first.iter().chain(second).copied().collect();
-    let of = |part: usize, index: usize| (index < first.len()) == (part == 0);
-    let mut base: Vec<Vec<f64>> = Vec::new();
-    for (part, (own, _)) in parts.iter().enumerate() {
-        for size in sizes(own) {
-            let is_it = |(index, p): (usize, &Mean)| is(of(part, index) && p.size == size);
-            base.push(points.iter().enumerate().map(is_it).collect());
-        }
-    }
-    let block = f64::from(terms.block);
-    let copies = |part: usize| -> Vec<f64> {
-        let context = |(index, p): (usize, &Mean)| is(of(part, index)) * p.context;
-        points.iter().enumerate().map(context).collect()
-    };
-    let mut depth = vec![column(&points, |p| context_read(p.size, p.context, block))];
-    depth.extend((0..2).filter(|&part| parts[part].1.per_context).map(copies));
-    let times: Vec<f64> = points.iter().map(|point| point.secs).collect();
-    let mut best: Option<(f64, f64)> = None;
-    for mask in 0..1_u8 << depth.len() {
-        let chosen: Vec<usize> = (0..depth.len()).filter(|at| mask >> at & 1 != 0).collect();
-        let own = chosen.iter().map(|&at| depth[at].clone());
-        let columns: Vec<Vec<f64>> = base.iter().cloned().chain(own).collect();
-        let Some(solution) = solve(&points, &columns, &times) else {
-            continue;
-        };
-        if solution.iter().any(|&value| value < 0.0) {
-            continue;
-        }
-        let square: f64 = (points.iter().enumerate())
-            .map(|(row, point)| {
-                let terms = columns.iter().zip(&solution);
-                let secs: f64 = terms.map(|(column, value)| column[row] * value).sum();
-                (secs / point.secs - 1.0).powi(2)
-            })
-            .sum();
-        if best.is_none_or(|(least, _)| square < least) {
-            let slope = chosen.iter().position(|&at| at == 0);
-            let slope = slope.map_or(0.0, |at| solution[base.len() + at]);
-            best = Some((square, slope));
-        }
-    }
-    let told = parts.iter().any(|(points, _)| {
-        let differ = |a: &Mean| {
-            points
-                .iter()
-                .any(|b| a.size == b.size && a.context != b.context)
-        };
-        points.iter().any(differ)
-    });
-    best.filter(|_| told).map(|(_, slope)| slope)
-}
-
-/// Sizes, rising, each once.
-fn sizes(points: &[Mean]) -> Vec<f64> {
-    let mut sizes: Vec<f64> = points.iter().map(|point| point.size).collect();
-    sizes.sort_by(f64::total_cmp);
-    sizes.dedup();
-    sizes
-}
-
-fn column(points: &[Mean], value: impl Fn(&Mean) -> f64) -> Vec<f64> {
-    points.iter().map(value).collect()
-}
-
-fn is(it: bool) -> f64 {
-    f64::from(u8::from(it))
-}
-
 /// What is left of each point's time for the terms that are sought.
 fn rest(points: &[Mean], slope: Option<f64>, block: f64) -> Vec<f64> {
     let slope = slope.unwrap_or(0.0);
@@ -429,67 +351,6 @@ fn keep(best: &mut Option<(f64, Form)>, points: &[Mean], form: Form, coefficient
     if best.as_ref().is_none_or(|(least, _)| square < *least) {
         *best = Some((square, form));
     }
-}
-
-/// Coefficients with which columns add up to `times`, by least squares of errors relative to the points' times;
-/// `None`: the points do not tell them apart.
-fn solve(points: &[Mean], columns: &[Vec<f64>], times: &[f64]) -> Option<Vec<f64>> {
-    let count = columns.len();
-    if points.len() < count {
-        return None;
-    }
-    // Columns differ by many orders of magnitude, so each is scaled by its greatest.
-    let mut scales = Vec::with_capacity(count);
-    let mut scaled = Vec::with_capacity(count);
-    for column in columns {
-        let relative: Vec<f64> = column.iter().zip(points).map(|(x, p)| x / p.secs).collect();
-        let scale = relative.iter().copied().fold(0.0, f64::max);
-        if scale == 0.0 {
-            return None;
-        }
-        scaled.push(relative.iter().map(|x| x / scale).collect::<Vec<f64>>());
-        scales.push(scale);
-    }
-    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let shares: Vec<f64> = times.iter().zip(points).map(|(t, p)| t / p.secs).collect();
-    let mut matrix: Vec<Vec<f64>> = scaled
-        .iter()
-        .map(|a| {
-            let left = scaled.iter().map(|b| product(a, b));
-            left.chain([product(a, &shares)]).collect()
-        })
-        .collect();
-    eliminate(&mut matrix)?;
-    let last = matrix.iter().zip(&scales);
-    Some(last.map(|(row, scale)| row[count] / scale).collect())
-}
-
-/// Gauss and Jordan's elimination with pivots; the right-hand side is the last column, and becomes the
-/// solution.
-fn eliminate(matrix: &mut [Vec<f64>]) -> Option<()> {
-    for column in 0..matrix.len() {
-        let pivot = (column..matrix.len())
-            .max_by(|&a, &b| matrix[a][column].abs().total_cmp(&matrix[b][column].abs()))?;
-        // Sums of squares of numbers up to 1: smaller is noise of rounding.
-        if matrix[pivot][column].abs() < 1e-9 {
-            return None;
-        }
-        matrix.swap(column, pivot);
-        let factor = matrix[column][column];
-        for value in &mut matrix[column] {
-            *value /= factor;
-        }
-        let pivot = matrix[column].clone();
-        for (index, row) in matrix.iter_mut().enumerate() {
-            let factor = row[column];
-            if index != column {
-                for (value, own) in row.iter_mut().zip(&pivot) {
-                    *value -= factor * own;
-                }
-            }
-        }
-    }
-    Some(())
 }
 
 #[cfg(test)]
@@ -660,6 +521,16 @@ mod tests {
             let (own, simulated) = (fit.form.at(n, 100.0), cost.at(n, 100.0).secs);
             assert!((own - simulated).abs() < 1e-12, "{n}: {own} {simulated}");
         }
+    }
+
+    #[test]
+    fn below_a_table_no_time_is_less_than_in_proportion() {
+        let form = Form {
+            table: vec![(128.0, 0.5), (512.0, 2.9)],
+            ..Form::default()
+        };
+        // The line would lead to −0.15 s.
+        assert!((form.at(24.0, 0.0) - 0.5 * 24.0 / 128.0).abs() < 1e-12);
     }
 
     #[test]

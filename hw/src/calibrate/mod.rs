@@ -18,6 +18,8 @@
 
 mod beside;
 mod drift;
+mod squares;
+mod twin;
 
 pub mod bench;
 pub mod check;

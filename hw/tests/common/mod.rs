@@ -9,11 +9,38 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use hw::engine::Engine;
+use hw::rig::{Options, Outcome, Rig};
 #[cfg(feature = "live")]
 #[allow(unused_imports, reason = "not every suite has real engines")]
 pub(crate) use real::*;
+use sim::check::Check;
+use sim::dispatch::{Dispatcher, Effects};
+use sim::drive::drive;
 use sim::load::{Files, Kind, Library, Source, load_scenario};
+use sim::time::Instant;
+use sim::trace::{Record, Recorder, replay};
 use sim::world::World;
+
+pub(crate) type Records = Vec<(Instant, Record)>;
+
+/// Runs a world, and checks what must hold of every run.
+pub(crate) fn run_checked(
+    world: &World,
+    engines: Vec<Box<dyn Engine>>,
+    options: &Options,
+) -> (Records, Outcome) {
+    let mut rig = Rig::start(world, engines, options).unwrap();
+    let mut sink = (Recorder::default(), Check::new(world));
+    let mut dispatcher = Dispatcher::new(world);
+    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink).unwrap();
+    let outcome = rig.shutdown();
+    let (recorder, check) = sink;
+    assert_eq!(check.violations(), Vec::<String>::new());
+    let difference = replay(&mut Dispatcher::new(world), &recorder.records);
+    assert_eq!(difference, Ok(None), "a fresh scheduler does the same");
+    (recorder.records, outcome)
+}
 
 pub(crate) const SOC: &str = r#"
 name = "Toy"

@@ -2,19 +2,15 @@
 
 use std::path::PathBuf;
 
-use hw::engine::{CancelToken, Engine};
+use hw::engine::CancelToken;
 use hw::generate::Preset;
 use hw::llama::{Context, Token};
-use hw::rig::{Options, Outcome, Rig};
-use sim::check::Check;
-use sim::dispatch::{Dispatcher, Effect, Effects};
-use sim::drive::drive;
+use sim::dispatch::Effect;
 use sim::spec::model::StageKind;
-use sim::time::Instant;
-use sim::trace::{Record, Recorder, replay};
+use sim::trace::Record;
 use sim::world::{LaneId, World};
 
-use super::Scratch;
+use super::{Records, Scratch};
 
 /// Few and short, since a real engine takes as long as it takes: 7 queries.
 pub(crate) const STREAMS_FEW: &str = r#"
@@ -37,25 +33,6 @@ count = 3
 prompt_tokens = 4
 output_tokens = { uniform = { low = 2, high = 5 } }
 "#;
-pub(crate) type Records = Vec<(Instant, Record)>;
-
-/// Runs a world, and checks what must hold of every run.
-pub(crate) fn run_checked(
-    world: &World,
-    engines: Vec<Box<dyn Engine>>,
-    options: &Options,
-) -> (Records, Outcome) {
-    let mut rig = Rig::start(world, engines, options).unwrap();
-    let mut sink = (Recorder::default(), Check::new(world));
-    let mut dispatcher = Dispatcher::new(world);
-    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink).unwrap();
-    let outcome = rig.shutdown();
-    let (recorder, check) = sink;
-    assert_eq!(check.violations(), Vec::<String>::new());
-    let difference = replay(&mut Dispatcher::new(world), &recorder.records);
-    assert_eq!(difference, Ok(None), "a fresh scheduler does the same");
-    (recorder.records, outcome)
-}
 
 /// How many effects of a run are such ones.
 pub(crate) fn count(records: &Records, wanted: impl Fn(&Effect) -> bool) -> usize {

@@ -12,23 +12,20 @@ mod failures;
 
 use std::collections::BTreeMap;
 
-use common::{STREAMS, in_time, scripted, world, world_of};
+use common::{Records, STREAMS, in_time, run_checked, scripted, world, world_of};
 use hw::mock::{Mocks, answer_tokens};
 use hw::rig::{Options, Outcome, Pace, Rig};
-use sim::check::Check;
 use sim::dispatch::{Dispatcher, Effect, Effects, Input, Reason};
 use sim::drive::drive;
 use sim::soc::Soc;
 use sim::spec::model::StageKind;
-use sim::time::{Duration, Instant};
-use sim::trace::{Record, Recorder, replay};
+use sim::time::Duration;
+use sim::trace::{Record, Recorder};
 use sim::world::{LaneId, World};
 
 const CPU: LaneId = LaneId(0);
 const GPU: LaneId = LaneId(1);
 const NPU: LaneId = LaneId(2);
-
-type Records = Vec<(Instant, Record)>;
 
 fn stepped() -> Options {
     Options {
@@ -50,15 +47,7 @@ fn wall() -> Options {
 
 /// Runs a world live, and checks what must hold of every run.
 fn live(world: &World, mocks: Mocks, options: &Options) -> (Records, Outcome) {
-    let mut rig = Rig::start(world, mocks.engines(), options).unwrap();
-    let mut sink = (Recorder::default(), Check::new(world));
-    let mut dispatcher = Dispatcher::new(world);
-    drive(&mut rig, &mut dispatcher, &mut Effects::new(), &mut sink).unwrap();
-    let outcome = rig.shutdown();
-    let (recorder, check) = sink;
-    assert_eq!(check.violations(), Vec::<String>::new());
-    let difference = replay(&mut Dispatcher::new(world), &recorder.records);
-    assert_eq!(difference, Ok(None), "the trace replays");
+    let (records, outcome) = run_checked(world, mocks.engines(), options);
     for answer in &outcome.answers {
         let done = &answer.completion;
         assert_eq!(
@@ -67,7 +56,7 @@ fn live(world: &World, mocks: Mocks, options: &Options) -> (Records, Outcome) {
             "the engine read what the scheduler says: {done:?}"
         );
     }
-    (recorder.records, outcome)
+    (records, outcome)
 }
 
 fn simulated(world: &World) -> Records {

@@ -241,6 +241,28 @@ fn bits_follow_from_names() {
     }
 }
 
+/// A row that was measured nowhere.
+fn row_of(identity: &[(&str, &str)], test: Test, secs: f64) -> Row {
+    Row {
+        identity: identity
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect::<Identity>(),
+        test,
+        secs,
+        spread: Spread::Unknown,
+        cold_s: None,
+        stated: true,
+        weights_bytes: None,
+        place: Place {
+            file: "toy".to_owned(),
+            line: 1,
+        },
+        shown: String::new(),
+        block: 1,
+    }
+}
+
 /// Rows of made-up chips that follow one law exactly: every chip must be predicted from the others.
 #[test]
 fn a_chip_that_follows_the_law_is_predicted_without_its_rows() {
@@ -267,29 +289,11 @@ fn a_chip_that_follows_the_law_is_predicted_without_its_rows() {
             .zip(bounds)
             .map(|(a, b)| a * b)
             .sum::<f64>();
-        let pairs = [
-            ("soc", chip.key.as_str()),
-            ("model", model),
-            ("quant", "w8a8"),
-        ];
-        Row {
-            identity: pairs
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-                .collect::<Identity>(),
+        row_of(
+            &[("soc", &chip.key), ("model", model), ("quant", "w8a8")],
             test,
-            secs: secs * times,
-            spread: Spread::Unknown,
-            cold_s: None,
-            stated: true,
-            weights_bytes: None,
-            place: Place {
-                file: "toy".to_owned(),
-                line: 1,
-            },
-            shown: String::new(),
-            block: 1,
-        }
+            secs * times,
+        )
     };
     let rows = |times: f64| -> Vec<Row> {
         chips
@@ -357,27 +361,10 @@ fn a_frame_is_predicted_from_frames_on_other_chips() {
                 let work = stage::encode(chip, &chip.engines["npu"], &vision, None);
                 let work = work.expect("it has an FP16 rate");
                 let secs = work.compute + work.stream / 0.9 + 40.0 * work.feed;
-                let pairs = [("soc", chip.key.as_str()), ("model", model)];
-                Row {
-                    identity: pairs
-                        .iter()
-                        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-                        .collect::<Identity>(),
-                    test: Test::Encode {
-                        pixels: Some((392, 392)),
-                    },
-                    secs: secs * times,
-                    spread: Spread::Unknown,
-                    cold_s: None,
-                    stated: true,
-                    weights_bytes: None,
-                    place: Place {
-                        file: "toy".to_owned(),
-                        line: 1,
-                    },
-                    shown: String::new(),
-                    block: 1,
-                }
+                let frame = Test::Encode {
+                    pixels: Some((392, 392)),
+                };
+                row_of(&[("soc", &chip.key), ("model", model)], frame, secs * times)
             })
         });
         rows.collect()
