@@ -178,8 +178,8 @@ struct Setup {
     projects: bool,
     embedding_cache: bool,
     streams: usize,
-    /// Whether several processors have language: one may want what another has published.
-    several: bool,
+    /// Processors with language. Of several, one may want what another has published.
+    speakers: usize,
     /// Tokens of answers that may join a context, by stream and query; `None`: none do.
     answers: Option<Mutex<Said>>,
     /// Where each answer was computed, by stream and query.
@@ -281,10 +281,9 @@ impl Live {
             projects: has(StageKind::Project),
             embedding_cache: world.modes.embedding_cache,
             streams: world.streams.len(),
-            several: (0..world.engines.len())
+            speakers: (0..world.engines.len())
                 .filter(|&engine| runs(world, EngineId(engine as u8), LANGUAGE))
-                .nth(1)
-                .is_some(),
+                .count(),
             answers: world.answers_join_history.then(Mutex::default),
             placed: Mutex::default(),
             encoded: Mutex::default(),

@@ -238,7 +238,7 @@ impl Store {
     }
 
     fn keeps(&self, owner: Owner) -> bool {
-        self.setup.several && matches!(owner, Owner::Stream(_))
+        self.setup.speakers > 1 && matches!(owner, Owner::Stream(_))
     }
 
     /// Appends a piece, letting others at the context between two computations. `logits`: those after the
