@@ -225,7 +225,6 @@ impl Held {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
@@ -320,7 +319,7 @@ mod tests {
         let (copies, wait) = channel();
         let beside = std::thread::scope(|scope| {
             scope.spawn(|| copies.send(source.copy(0, 3).unwrap().unwrap()));
-            let beside = wait.recv_timeout(Duration::from_secs(60));
+            let beside = wait.recv_timeout(Duration::from_mins(1));
             drop(computing);
             beside
         });
