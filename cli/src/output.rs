@@ -108,6 +108,39 @@ impl Folder {
         Ok(folder)
     }
 
+    /// A folder that holds other things too, where `files` may be written: none of them is there but as crossinfer
+    /// wrote it.
+    pub(crate) fn among(path: &Path, files: &[&str]) -> Result<Self, Failure> {
+        let listed = marker(path);
+        for name in files {
+            let file = path.join(name);
+            let ours = || {
+                let now = content(&file).ok();
+                now.is_some() && now.as_ref() == listed.get(*name)
+            };
+            if file.exists() && !ours() {
+                return Err(Failure::usage(
+                    format!(
+                        "`{}` is not as crossinfer wrote it, or another's: it would be written over",
+                        file.display()
+                    ),
+                    "give another folder, or move the file away",
+                ));
+            }
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            listed,
+            written: Vec::new(),
+        })
+    }
+
+    /// Writes one of the files of [`among`](Self::among).
+    pub(crate) fn put(&mut self, name: &'static str, bytes: &[u8]) -> Result<(), Failure> {
+        self.bytes(name, bytes)?;
+        self.list(&[name])
+    }
+
     /// Writes everything about a configuration; all but the summary are of the first replication. What holds
     /// every event of it is written as asked for: the `timeline` for Perfetto, and the `trace` for replay. `window`:
     /// what timeline.svg shows, s.

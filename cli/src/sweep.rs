@@ -1,6 +1,5 @@
 //! `crossinfer sweep` and `merge`: many cells, one table.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -11,8 +10,12 @@ use sim::world::World;
 use crate::failure::{Failure, say};
 use crate::library::{Disk, Profiles};
 use crate::options::{Simulated, inputs, with_scripts};
-use crate::output::png;
+use crate::output::{Folder, png};
 use crate::replicate::Workers;
+
+/// What is drawn.
+const FRONT: [&str; 2] = ["front.svg", "front.html"];
+const MAP: [&str; 2] = ["map.svg", "map.png"];
 
 /// Run a scenario with any keys of it, or of its profiles, varied.
 ///
@@ -48,7 +51,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: Shard,
 
-    /// Folder for journal, results.csv and results.parquet; it is made if missing.
+    /// Folder for journal, results.csv and results.parquet; it is made if missing. No
+    /// file there that the same sweep did not write is written over.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
@@ -107,6 +111,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         let fits = grid.fits(&plan, &arguments.drawn.map_at);
         fits.map_err(failure)?;
     }
+    let mut folder = arguments.drawn.folder(&arguments.out)?;
     let profiles = Profiles::beside(&simulated.scenario);
     let prepare = |world: &mut World| simulated.apply(world);
     let study = Study::new(&inputs, &profiles, &Disk, &prepare).map_err(failure)?;
@@ -130,42 +135,51 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     });
     drop(workers);
     report(&outcome.map_err(failure)?, &arguments.out);
-    arguments.drawn.draw(&arguments.out)
+    arguments.drawn.draw(&arguments.out, &mut folder)
 }
 
 pub(crate) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
+    let mut folder = arguments.drawn.folder(&arguments.out)?;
     let outcome = lab::sweep::merge(&arguments.shards, &arguments.out).map_err(failure)?;
     report(&outcome, &arguments.out);
-    arguments.drawn.draw(&arguments.out)
+    arguments.drawn.draw(&arguments.out, &mut folder)
 }
 
 impl Drawn {
+    /// The folder that is drawn into, unless a picture would be drawn over a file of somebody else.
+    fn folder(&self, out: &Path) -> Result<Folder, Failure> {
+        let mut files = Vec::new();
+        if self.front.is_some() {
+            files.extend(FRONT);
+        }
+        if self.map.is_some() {
+            files.extend(MAP);
+        }
+        Folder::among(out, &files)
+    }
+
     /// Draws what was asked for into the folder of a finished sweep.
-    fn draw(&self, out: &Path) -> Result<(), Failure> {
+    fn draw(&self, out: &Path, folder: &mut Folder) -> Result<(), Failure> {
         if let Some(goals) = &self.front {
             let front = lab::sweep::front(out, goals).map_err(failure)?;
             let picture = reports::plot::svg(&front).map_err(Failure::internal)?;
-            write(&out.join("front.svg"), picture.as_bytes())?;
+            folder.put(FRONT[0], picture.as_bytes())?;
             let text = format!("# {}\n\n{}", front.title, front.table());
             let page = reports::html::document(&front.title, &text, std::slice::from_ref(&front));
             let page = page.map_err(Failure::internal)?;
-            write(&out.join("front.html"), page.as_bytes())?;
-            say("wrote front.svg, front.html");
+            folder.put(FRONT[1], page.as_bytes())?;
+            say(&format!("wrote {}", FRONT.join(", ")));
         }
         if let Some(grid) = &self.map {
             let map = lab::sweep::map(out, grid, &self.map_at).map_err(failure)?;
             let picture = reports::plot::svg(&map).map_err(Failure::internal)?;
-            write(&out.join("map.svg"), picture.as_bytes())?;
-            let picture = png("map.png", &map)?;
-            write(&out.join("map.png"), &picture)?;
-            say("wrote map.svg, map.png");
+            folder.put(MAP[0], picture.as_bytes())?;
+            let picture = png(MAP[1], &map)?;
+            folder.put(MAP[1], &picture)?;
+            say(&format!("wrote {}", MAP.join(", ")));
         }
         Ok(())
     }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| Failure::write(path.display(), &error))
 }
 
 fn report(outcome: &Outcome, out: &Path) {

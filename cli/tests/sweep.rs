@@ -54,6 +54,14 @@ fn done(command: &mut Command) -> String {
     error.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// What a command that is refused says.
+fn refused(command: &mut Command) -> String {
+    let output = command.output().expect("the command runs");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    error.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn results(out: &Path) -> [Vec<u8>; 2] {
     ["results.csv", "results.parquet"].map(|name| fs::read(out.join(name)).expect("it is written"))
 }
@@ -283,11 +291,6 @@ fn another_sweep_in_the_folder_and_wrong_keys_are_refused() {
     let root = folder("sweep-refused");
     let out = root.join("out");
     done(&mut sweep(&out, &["--shard", "1/30"]));
-    let refused = |command: &mut Command| {
-        let output = command.output().expect("the command runs");
-        assert_eq!(output.status.code(), Some(2));
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
     let said = refused(&mut sweep(&out, &["--shard", "1/30", "--seed", "7"]));
     assert!(said.contains("another sweep"), "{said}");
     let said = refused(&mut sweep(&out, &["--shard", "2/30"]));
@@ -386,4 +389,76 @@ fn a_script_is_a_policy_as_others_are() {
         .expect("the command runs");
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("none.rhai` cannot be read"));
+}
+
+/// What a sweep did not write is not written over: not before its journal is there, and not behind it.
+#[test]
+fn files_of_others_stay() {
+    let root = folder("sweep-foreign");
+    let two = ["--shard", "1/30"];
+    for name in [
+        "results.csv",
+        "results.parquet",
+        "results.csv.part",
+        "journal.index",
+        "journal",
+    ] {
+        let out = root.join(name);
+        fs::create_dir_all(&out).expect("a folder can be made");
+        fs::write(out.join(name), "my own").expect("it can be written");
+        let said = refused(&mut sweep(&out, &two));
+        assert!(said.replace(' ', "").contains(name), "{said}");
+        assert_eq!(
+            fs::read(out.join(name)).expect("it is there"),
+            b"my own",
+            "{name}"
+        );
+        let files = fs::read_dir(&out).expect("it can be read").count();
+        assert_eq!(files, 1, "{name}");
+    }
+    // The same of a merge.
+    let shard = root.join("shard");
+    done(&mut sweep(&shard, &["--shard", "1/1"]));
+    let mut merge = Command::new(env!("CARGO_BIN_EXE_crossinfer"));
+    merge.arg("merge").arg(&shard).stderr(Stdio::piped());
+    merge.arg("--out").arg(root.join("results.csv"));
+    let said = refused(&mut merge);
+    assert!(said.contains("would be written over"), "{said}");
+
+    // Behind a journal: what differs from the results is refused, and made anew once it is gone.
+    let out = root.join("changed");
+    done(&mut sweep(&out, &two));
+    let [csv, parquet] = results(&out);
+    for (name, bytes) in [("results.csv", &csv), ("results.parquet", &parquet)] {
+        let mut other = bytes.clone();
+        // As long as before.
+        *other.last_mut().expect("it is not empty") ^= 1;
+        fs::write(out.join(name), &other).expect("it can be written");
+        let said = refused(&mut sweep(&out, &two));
+        assert!(said.contains("is not what this sweep writes"), "{said}");
+        assert!(said.replace(' ', "").contains(name), "{said}");
+        assert_eq!(fs::read(out.join(name)).expect("it is there"), other);
+        fs::remove_file(out.join(name)).expect("it can be removed");
+        done(&mut sweep(&out, &two));
+        assert_eq!(results(&out), [csv.clone(), parquet.clone()]);
+    }
+
+    // Pictures, before the sweep runs; one's own are drawn anew with other numbers.
+    let out = root.join("pictures");
+    fs::create_dir_all(&out).expect("a folder can be made");
+    fs::write(out.join("front.svg"), "my own").expect("it can be written");
+    let front = |numbers: &'static str| [&two[..], &["--front", numbers]].concat();
+    let said = refused(&mut sweep(&out, &front("throughput_rps,ttft_s.mean")));
+    assert!(said.replace(' ', "").contains("front.svg"), "{said}");
+    assert!(!out.join("journal").exists());
+    fs::remove_file(out.join("front.svg")).expect("it can be removed");
+    done(&mut sweep(&out, &front("throughput_rps,ttft_s.mean")));
+    let first = fs::read(out.join("front.svg")).expect("it is drawn");
+    done(&mut sweep(&out, &front("throughput_rps,completion_s.mean")));
+    let second = fs::read(out.join("front.svg")).expect("it is drawn");
+    assert_ne!(first, second);
+
+    // A file is no folder.
+    let said = refused(&mut sweep(&out.join("front.svg"), &two));
+    assert!(said.contains("is a file"), "{said}");
 }

@@ -9,7 +9,7 @@ use sim::diag::Faults;
 use sim::world::World;
 
 use crate::bounds::{self, Bounded, Run};
-use crate::oracle::{self, Objective, Optimum, REPLAYS_MAX};
+use crate::oracle::{self, LeftOut, Objective, Optimum, REPLAYS_MAX};
 
 /// A policy beside its bounds: means over replications.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,8 @@ pub struct Gaps {
     /// Policies, in order.
     pub policies: Vec<Gap>,
     /// The best schedules of the first replication: least sum of times to the last token, and to the first.
-    pub optima: Vec<(Objective, Optimum)>,
+    /// Or why there is none.
+    pub optima: Vec<(Objective, Result<Optimum, LeftOut>)>,
 }
 
 /// The gaps of worlds that differ in their policy alone, on the threads of the current pool.
@@ -74,13 +75,12 @@ pub fn of(worlds: &[World]) -> Result<Gaps, Faults> {
         .into_par_iter()
         .map(|objective| {
             let optimum = oracle::optimum(worlds, 0, objective, REPLAYS_MAX)?;
-            Ok(optimum.map(|optimum| (objective, optimum)))
+            Ok((objective, optimum))
         })
         .collect();
-    let optima = optima.into_iter().filter_map(Result::transpose);
     Ok(Gaps {
         policies,
-        optima: optima.collect::<Result<_, Faults>>()?,
+        optima: optima.into_iter().collect::<Result<_, Faults>>()?,
     })
 }
 
@@ -111,27 +111,92 @@ pub fn text(gaps: &Gaps) -> String {
         ]);
     }
     let mut out = format!("\n{rows}");
-    for (objective, optimum) in &gaps.optima {
-        let count = optimum.requests as f64;
-        let text = format!(
-            "best schedule of the first replication ({} requests): mean {} {} s{}",
-            optimum.requests,
-            name(*objective),
-            number::short(optimum.value_s / count),
-            match (optimum.exact, optimum.ended) {
-                (true, _) => "",
-                (false, false) => ", or less: not every alternative was tried",
-                (false, true) => ", or less: not every schedule is within the search",
-            }
-        );
-        paragraph(&mut out, &text);
-    }
     paragraph(
         &mut out,
         "No schedule of the same requests beats these bounds; they leave out transfers, memory and modes, so not \
          every gap can be closed.",
     );
+    out + &best_schedules(gaps)
+}
+
+/// Each policy's gap to the best schedules as lines, or why there are none.
+fn best_schedules(gaps: &Gaps) -> String {
+    let found: Vec<(Objective, &Optimum)> = gaps
+        .optima
+        .iter()
+        .filter_map(|(objective, optimum)| Some((*objective, optimum.as_ref().ok()?)))
+        .collect();
+    let mut out = String::new();
+    if !found.is_empty() {
+        let mut heads = vec![Head::text("to best schedule")];
+        for (objective, _) in &found {
+            heads.push(Head::number(format!(
+                "{}, s\nof at least",
+                name(*objective)
+            )));
+            heads.push(Head::number("gap\n%"));
+        }
+        let mut rows = Table::new(heads);
+        for (at, gap) in gaps.policies.iter().enumerate() {
+            let mut cells = vec![gap.policy.clone()];
+            for (_, optimum) in &found {
+                let count = optimum.requests as f64;
+                match optimum.own_s.get(at).copied().flatten() {
+                    Some(own) => {
+                        let (value, best) = (own / count, optimum.value_s / count);
+                        let (value, best) = (number::short(value), number::short(best));
+                        cells.push(format!("{value} of {best}"));
+                        cells.push(percent(own, optimum));
+                    }
+                    None => cells.extend([number::ABSENT.to_owned(), number::ABSENT.to_owned()]),
+                }
+            }
+            rows.row(cells);
+        }
+        out = format!("\n{rows}");
+    }
+    let mut told: Option<&LeftOut> = None;
+    for (objective, optimum) in &gaps.optima {
+        let text = match optimum {
+            Ok(optimum) => format!(
+                "best schedule of the first replication ({} requests): mean {} {} s{}",
+                optimum.requests,
+                name(*objective),
+                number::short(optimum.value_s / optimum.requests as f64),
+                match (optimum.exact, optimum.ended) {
+                    (true, _) => String::new(),
+                    (false, false) => format!(
+                        ", or less: not every alternative was tried, the search ended after {} replays",
+                        optimum.replays
+                    ),
+                    (false, true) =>
+                        ", or less: not every schedule is within the search".to_owned(),
+                }
+            ),
+            Err(why) if told == Some(why) => continue,
+            Err(why) => {
+                told = Some(why);
+                format!("no best schedule of the first replication: {why}")
+            }
+        };
+        paragraph(&mut out, &text);
+    }
     out
+}
+
+/// By how much a policy's own schedule is worse than the best, %; `≥`: than the best found.
+fn percent(own_s: f64, optimum: &Optimum) -> String {
+    let mark = if optimum.exact { "" } else { "≥" };
+    match excess(own_s, optimum) {
+        Some(gap) if gap < 100.0 => format!("{mark}{:.1}", 100.0 * gap),
+        Some(gap) => format!("{mark}{}", number::short(100.0 * gap)),
+        None => number::ABSENT.to_owned(),
+    }
+}
+
+/// The share of the best schedule's sum by which a policy's own is above it.
+fn excess(own_s: f64, optimum: &Optimum) -> Option<f64> {
+    (optimum.value_s > 0.0).then(|| own_s / optimum.value_s - 1.0)
 }
 
 fn name(objective: Objective) -> &'static str {
@@ -158,15 +223,34 @@ pub fn json(gaps: &Gaps) -> Value {
             "completion_s": pair(&gap.completion_s),
         })
     });
-    let optima = gaps.optima.iter().map(|(objective, optimum)| {
-        json!({
-            "objective": name(*objective),
-            "sum_s": optimum.value_s,
-            "requests": optimum.requests,
-            "exact": optimum.exact,
-            "replays": optimum.replays,
-        })
-    });
+    let optima = gaps
+        .optima
+        .iter()
+        .map(|(objective, optimum)| match optimum {
+            Err(why) => json!({
+                "objective": name(*objective),
+                "sum_s": null,
+                "left_out": why.to_string(),
+            }),
+            Ok(optimum) => {
+                let own = gaps.policies.iter().zip(&optimum.own_s).map(|(gap, own)| {
+                    json!({
+                        "policy": gap.policy,
+                        "sum_s": own,
+                        "gap": own.and_then(|own| excess(own, optimum)),
+                    })
+                });
+                json!({
+                    "objective": name(*objective),
+                    "sum_s": optimum.value_s,
+                    "requests": optimum.requests,
+                    "exact": optimum.exact,
+                    "ended": optimum.ended,
+                    "replays": optimum.replays,
+                    "policies": own.collect::<Vec<_>>(),
+                })
+            }
+        });
     json!({
         "policies": policies.collect::<Vec<_>>(),
         "best_schedules_of_first_replication": optima.collect::<Vec<_>>(),

@@ -6,7 +6,6 @@
 
 use reports::interval::Replicated;
 use reports::metric::{COMPLETION, Metric, THROUGHPUT, TTFT_MEAN};
-use sim::metrics::LoadVerdict;
 
 /// What must be known so well, where it has a steady value.
 const OF: [Metric; 3] = [THROUGHPUT, TTFT_MEAN, COMPLETION];
@@ -25,7 +24,7 @@ pub struct Widest {
 pub fn widest(policies: &[(String, Replicated)]) -> Option<Widest> {
     let mut widest: Option<Widest> = None;
     for (name, runs) in policies {
-        let steady = runs.verdict() != LoadVerdict::Saturated;
+        let steady = runs.steady();
         for metric in OF.iter().filter(|metric| steady || !metric.steady_only) {
             let Some(estimate) = runs.estimate(metric.get) else {
                 continue;

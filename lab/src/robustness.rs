@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use reports::interval::Replicated;
+use reports::json::verdict_name;
 use reports::metric::COMPLETION;
 use reports::number;
 use screen::{Head, Table, paragraph};
@@ -143,28 +144,44 @@ pub fn text(undisturbed: &[(String, Replicated)], disturbed: &[Vec<Disturbed>]) 
     let names = names.map(|one| Head::number(format!("{} ", one.by.short())));
     let mut rows = Table::new(std::iter::once(Head::text("completion, %")).chain(names));
     for ((name, runs), row) in undisturbed.iter().zip(disturbed) {
-        let cells = row.iter().map(|one| {
-            change(runs, &one.runs).map_or_else(
-                || format!("{} ", number::ABSENT),
-                |(percent, shown)| format!("{percent:+.1}{}", if shown { "*" } else { " " }),
-            )
-        });
+        let cells = row.iter().map(|one| cell(runs, &one.runs));
         rows.row(std::iter::once(name.clone()).chain(cells));
     }
     let mut out = format!("\n{rows}");
     paragraph(
         &mut out,
-        "Change of the mean time to the last token where beliefs are wrong, to the row's own: costs of each \
-         stage too high or low by that factor; lengths so well predicted that of two the longer is known \
-         that often; queues as they were so many seconds ago. * its 95 % interval excludes 0.",
+        "Change of the mean time to the last token where beliefs are wrong, to the row's own: cost×: each \
+         engine's stages believed that factor too dear or too cheap; len.: lengths predicted exactly, or so \
+         that of two the longer is known that often, or by their mean alone; queue-: queues as they were so \
+         many seconds ago. * its 95 % interval excludes 0. grows, 4/6 grow: so of its replications, which \
+         have no steady mean then. –: the row's own has none.",
     );
     out
 }
 
+/// A change of the mean completion; what stands for it where there is no steady one.
+fn cell(own: &Replicated, disturbed: &Replicated) -> String {
+    if let Some(unsteady) = disturbed.unsteady() {
+        return format!("{unsteady} ");
+    }
+    match change(own, disturbed) {
+        None => format!("{} ", number::ABSENT),
+        Some((percent, shown)) => format!("{}{}", signed(percent), if shown { "*" } else { " " }),
+    }
+}
+
+/// A change in percent to a tenth, where it is large in fewer digits.
+fn signed(percent: f64) -> String {
+    if percent.abs() < 1e4 {
+        format!("{percent:+.1}")
+    } else {
+        format!("+{}", number::short(percent))
+    }
+}
+
 /// Change of the mean completion, %, and whether its interval excludes 0; `None` without a steady value.
 fn change(own: &Replicated, disturbed: &Replicated) -> Option<(f64, bool)> {
-    let steady = |runs: &Replicated| runs.verdict() != LoadVerdict::Saturated;
-    if !steady(own) || !steady(disturbed) {
+    if !own.steady() || !disturbed.steady() {
         return None;
     }
     let base = own.estimate(COMPLETION.get)?.mean;
@@ -180,14 +197,19 @@ pub fn json(undisturbed: &[(String, Replicated)], disturbed: &[Vec<Disturbed>]) 
         .zip(disturbed)
         .map(|((policy, runs), row)| {
             let row = row.iter().map(|one| {
+                let steady = one.runs.steady();
+                // As in the table: of what grows there is a mean of this run, and no difference.
                 let difference = one.runs.difference(runs, COMPLETION.get);
+                let difference = difference.filter(|_| steady && runs.steady());
                 json!({
                     "by": one.by.name(),
                     "rank_accuracy": one.rank_accuracy,
                     "completion_s.mean": one.runs.estimate(COMPLETION.get).map(|e| e.mean),
                     "difference": difference.map(|e| e.mean),
                     "ci95": difference.and_then(|e| e.half_width),
-                    "steady": one.runs.verdict() != LoadVerdict::Saturated,
+                    "steady": steady,
+                    "verdict": verdict_name(one.runs.verdict()),
+                    "saturated_replications": one.runs.verdicts(LoadVerdict::Saturated),
                 })
             });
             json!({ "policy": policy, "disturbed": row.collect::<Vec<_>>() })
@@ -309,5 +331,72 @@ impl Sink for Ranks {
         {
             self.pairs.push((predicted, done.output));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::metrics::{Latency, Summary};
+
+    /// Replications with these mean completions, s, of which the last so many grow.
+    fn runs(means: [f64; 6], growing: usize) -> Replicated {
+        let one = |(at, mean): (usize, &f64)| Summary {
+            completion_s: Latency {
+                mean: Some(*mean),
+                ..Latency::default()
+            },
+            load: if at + growing >= means.len() {
+                LoadVerdict::Saturated
+            } else {
+                LoadVerdict::Steady
+            },
+            ..Summary::default()
+        };
+        Replicated {
+            summaries: means.iter().enumerate().map(one).collect(),
+        }
+    }
+
+    const OWN: [f64; 6] = [1.0, 1.4, 0.9, 1.1, 1.3, 0.9];
+    const WORSE: [f64; 6] = [1.2, 1.5, 1.3, 1.2, 1.5, 1.2];
+
+    #[test]
+    fn what_grows_has_no_change() {
+        let own = runs(OWN, 0);
+        let text = |growing| cell(&own, &runs(WORSE, growing));
+        // Means of 1.1 and 1.31667; the differences are 0.1 to 0.4.
+        assert_eq!([0, 1].map(text), ["+19.7*", "+19.7*"]);
+        assert_eq!([2, 4].map(text), ["2/6 grow ", "4/6 grow "]);
+        assert_eq!([5, 6].map(text), ["grows ", "grows "]);
+        // Without a steady value of its own there is nothing that it would be the change of.
+        assert_eq!(cell(&runs(OWN, 3), &runs(WORSE, 0)), "– ");
+        assert_eq!(cell(&runs(OWN, 6), &runs(WORSE, 6)), "grows ");
+        assert_eq!(signed(1e302), "+1.00e302");
+    }
+
+    #[test]
+    fn the_document_says_how_many_grow() {
+        let of = |growing| {
+            let disturbed = Disturbed {
+                by: Disturbance::Costs(1.5),
+                runs: runs(WORSE, growing),
+                rank_accuracy: None,
+            };
+            let own = [("serial".to_owned(), runs(OWN, 0))];
+            json(&own, &[vec![disturbed]])[0]["disturbed"][0].clone()
+        };
+        let (level, open) = (of(0), of(4));
+        assert_eq!(level["steady"], true);
+        assert!(
+            level["difference"]
+                .as_f64()
+                .is_some_and(|x| (x - 0.21667).abs() < 1e-4)
+        );
+        assert_eq!(open["steady"], false);
+        assert_eq!(open["verdict"], "near");
+        assert_eq!(open["saturated_replications"], 4);
+        assert_eq!(open["difference"], Value::Null);
+        assert_eq!(open["ci95"], Value::Null);
     }
 }

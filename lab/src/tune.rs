@@ -287,7 +287,7 @@ pub fn text(found: &Found, axes: &[Axis], objective: &Objective) -> String {
         let value = number::estimate(found.limited);
         line(
             &format!("{}: held-out seed", metric.title),
-            &format!("{value}, at most {limit} asked"),
+            &format!("{value}, at most {} asked", number::given(*limit)),
         );
     }
     _ = write!(out, "{rows}");

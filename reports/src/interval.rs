@@ -5,8 +5,10 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
-/// Replications from which their verdicts are asked to agree.
+/// Replications from which their shares decide; of fewer, the middle one does.
 const AGREEING_MIN: usize = 5;
+/// Shares of replications that grow: up to the first they are an exception, from the second the rule.
+const GROWING: (f64, f64) = (0.2, 0.8);
 /// Differences of one sign that show one without a spread, by a sign test at the same confidence: 2 · 2⁻⁶ < 5 %.
 const ALIKE_MIN: usize = 6;
 
@@ -99,6 +101,39 @@ fn quantile(n: usize) -> Option<f64> {
     Some((t * 1e9).round() / 1e9)
 }
 
+/// Whether queues grow, of replications that may disagree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// They do not, or in so few replications that it is an exception.
+    Level,
+    /// In some they do: whether there is anything steady is open.
+    Open,
+    /// They do.
+    Grows,
+}
+
+impl Growth {
+    /// Of `growing` of `all` replications. Five or more grow if four in five do, and it is open where more than one in
+    /// five does, each by `margin` (a share) to spare. Of fewer the middle one, or the worse of two in the middle,
+    /// decides; where that does not grow but another does, it is open.
+    pub fn of(growing: usize, all: usize, margin: f64) -> Self {
+        if growing == 0 {
+            return Self::Level;
+        }
+        let share = growing as f64 / all as f64;
+        let (grows, open) = if all < AGREEING_MIN {
+            (growing >= all - all / 2, true)
+        } else {
+            (share - margin >= GROWING.1, share + margin > GROWING.0)
+        };
+        match (grows, open) {
+            (true, _) => Self::Grows,
+            (false, true) => Self::Open,
+            (false, false) => Self::Level,
+        }
+    }
+}
+
 /// Reads one number from a run's summary; `None` where the run has none.
 pub type Get = fn(&Summary) -> Option<f64>;
 
@@ -166,22 +201,37 @@ impl Replicated {
         list
     }
 
+    /// Whether queues grow, or more is turned away than a system may that carries its load.
+    pub fn growth(&self) -> Growth {
+        Growth::of(self.verdicts(LoadVerdict::Saturated), self.count(), 0.0)
+    }
+
+    /// Whether there are steady latencies: a mean over replications some of which grow is none.
+    pub fn steady(&self) -> bool {
+        self.growth() == Growth::Level
+    }
+
+    /// What stands for a latency where there is no steady one: `grows`, or `4/6 grow`.
+    pub fn unsteady(&self) -> Option<String> {
+        match self.growth() {
+            Growth::Level => None,
+            Growth::Open => {
+                let growing = self.verdicts(LoadVerdict::Saturated);
+                Some(format!("{growing}/{} grow", self.count()))
+            }
+            Growth::Grows => Some("grows".to_owned()),
+        }
+    }
+
     /// The verdict that at least half of the replications reach or exceed; of five or more, `Saturated`
     /// only if four in five are, and `Near` where more than one in five is but fewer than that. Near a
     /// load of 1 the replications of a short run disagree: between what can be told apart lies a verdict
     /// that leaves it open, so that a longer run does not turn one into the other.
     pub fn verdict(&self) -> LoadVerdict {
-        let (saturated, all) = (self.verdicts(LoadVerdict::Saturated), self.count());
-        let middle = self.middle();
-        if all < AGREEING_MIN || self.summaries.iter().all(|s| s.load == middle) {
-            return middle;
-        }
-        if 5 * saturated >= 4 * all {
-            LoadVerdict::Saturated
-        } else if 5 * saturated > all || middle == LoadVerdict::Saturated {
-            LoadVerdict::Near
-        } else {
-            middle
+        match self.growth() {
+            Growth::Grows => LoadVerdict::Saturated,
+            Growth::Open if self.count() >= AGREEING_MIN => LoadVerdict::Near,
+            _ => self.middle(),
         }
     }
 
@@ -332,5 +382,37 @@ mod tests {
         };
         let all: Vec<_> = (0..=5).map(five).collect();
         assert_eq!(all, [Steady, Steady, Near, Near, Saturated, Saturated]);
+    }
+
+    #[test]
+    fn what_grows_in_some_replications_has_no_steady_latency() {
+        use LoadVerdict::{Near, Saturated, Steady};
+        let cell = |growing: usize, all: usize| {
+            let list = (0..all).map(|at| {
+                // Delays differ, as they do: only the verdicts may count.
+                let load = if at % 2 == 0 { Steady } else { Near };
+                summary(1.5 + at as f64, if at < growing { Saturated } else { load })
+            });
+            let runs = Replicated {
+                summaries: list.collect(),
+            };
+            assert_eq!(runs.steady(), runs.unsteady().is_none());
+            runs.unsteady()
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(cell(0, 6), None);
+        assert_eq!(cell(2, 10), None);
+        assert_eq!(cell(2, 6), text("2/6 grow"));
+        assert_eq!(cell(4, 6), text("4/6 grow"));
+        assert_eq!(cell(5, 6), text("grows"));
+        assert_eq!(cell(8, 10), text("grows"));
+        // Of a few, one that grows is no exception.
+        assert_eq!(cell(1, 3), text("1/3 grow"));
+        assert_eq!(cell(1, 2), text("grows"));
+        assert_eq!(cell(0, 0), None);
+        // A margin leaves open what the shares alone would settle.
+        assert_eq!(Growth::of(8, 10, 0.05), Growth::Open);
+        assert_eq!(Growth::of(2, 10, 0.05), Growth::Open);
+        assert_eq!(Growth::of(0, 10, 0.5), Growth::Level);
     }
 }

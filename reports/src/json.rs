@@ -2,8 +2,8 @@
 //!
 //! What a run does not have is `null`, never 0. Each number over replications is
 //! `{"value": mean, "ci95": half-width, "n": replications that have it}`, with `ci95` null for one
-//! replication. Where the queue grows, latencies are of that finite run: they have no `ci95` either, and
-//! `steady` is false.
+//! replication. Where the queue grows, in all replications or in more than a few, latencies are of that
+//! finite run: they have no `ci95` either, and `steady` is false.
 
 use serde_json::{Map, Value, json};
 use sim::dispatch::Reason;
@@ -59,7 +59,7 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)]) -> Value {
 fn differences(policies: &[(String, Replicated)]) -> Vec<Value> {
     let mut objects = vec![Map::new(); policies.len().saturating_sub(1)];
     for metric in COMPARED {
-        let list = significance::differences(&metric, policies, steady);
+        let list = significance::differences(&metric, policies);
         for (object, difference) in objects.iter_mut().zip(list) {
             let value = difference.map_or(Value::Null, |difference| {
                 let estimate = difference.estimate;
@@ -154,7 +154,7 @@ fn measured(runs: &Replicated) -> Map<String, Value> {
         ("queueing_s", |s| &s.queueing_s),
         ("publication_s", |s| &s.publication_s),
     ];
-    let steady = steady(runs);
+    let steady = runs.steady();
     let mut object = object([
         ("load", load(runs)),
         ("steady", steady.into()),
@@ -198,11 +198,6 @@ fn measured(runs: &Replicated) -> Map<String, Value> {
     object.insert("counts".into(), counts(runs));
     object.insert("unmeasured".into(), unmeasured(runs));
     object
-}
-
-/// Whether there are steady latencies: the queue does not grow.
-fn steady(runs: &Replicated) -> bool {
-    runs.verdict() != LoadVerdict::Saturated
 }
 
 /// An estimate without its interval where there is nothing steady that it could hold.

@@ -24,7 +24,8 @@ fn power(x: f64) -> i32 {
     if size == 0.0 || !size.is_finite() || (WRITTEN_OUT.start..0.999_5e6).contains(&size) {
         return 0;
     }
-    let exponent = size.log10().floor() as i32;
+    // Below the least normal number a power of ten would be 0.
+    let exponent = (size.log10().floor() as i32).max(f64::MIN_10_EXP);
     if size / ten_to(exponent) >= 9.995 {
         exponent + 1
     } else {
@@ -43,14 +44,23 @@ pub fn short(x: f64) -> String {
     if x == 0.0 {
         return "0".into();
     }
-    let exponent = power(x);
-    if exponent != 0 {
-        return format!("{:.2}e{exponent}", x / ten_to(exponent));
+    if power(x) != 0 {
+        return format!("{x:.2e}");
     }
     let text = format!("{x:.0$}", places(x, 3));
     // Rounding may have added a digit: 9.996 → 10.00 → 10.0.
     let rounded: f64 = text.parse().unwrap_or(x);
     format!("{rounded:.0$}", places(rounded, 3))
+}
+
+/// A number as it was given, in all its digits; with an exponent where it would else have more than 16 before the
+/// point, or a millionth is not reached: `0.25`, `1e300`.
+pub fn given(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() || (WRITTEN_OUT.start..1e16).contains(&x.abs()) {
+        format!("{x}")
+    } else {
+        format!("{x:e}")
+    }
 }
 
 /// Three significant digits with a unit: `1.23 s`. Seconds below one are in ms or µs, so that small times
@@ -140,13 +150,16 @@ pub fn bytes(count: f64) -> String {
     }
 }
 
-/// A share as a whole percentage: `63 %`; what is not quite all or nothing is not rounded to it.
+/// A share as a whole percentage: `63 %`; what is not quite all or nothing is not rounded to it, and what is more than
+/// a million has an exponent.
 pub fn percent(share: f64) -> String {
     let value = 100.0 * share;
     if share > 0.0 && value < 0.5 {
         "<1 %".into()
     } else if share < 1.0 && value >= 99.5 {
         ">99 %".into()
+    } else if power(value) > 0 {
+        format!("{} %", short(value))
     } else {
         format!("{value:.0} %")
     }
@@ -178,6 +191,11 @@ mod tests {
             (-9_996_000.0, "-1.00e7"),
             (0.000_001_5, "0.00000150"),
             (5e-8, "5.00e-8"),
+            (1e300, "1.00e300"),
+            (-f64::MAX, "-1.80e308"),
+            (1e-300, "1.00e-300"),
+            // The least of all.
+            (5e-324, "4.94e-324"),
         ] {
             assert_eq!(short(x), text);
         }
@@ -230,6 +248,42 @@ mod tests {
         assert_eq!(percent(0.001), "<1 %");
         assert_eq!(percent(0.999), ">99 %");
         assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(1e300), "1.00e302 %");
         assert_eq!(bar(0.5, 4), "██░░");
+    }
+
+    #[test]
+    fn no_size_makes_a_number_long() {
+        for exponent in -330..=308 {
+            let x: f64 = format!("7.7e{exponent}").parse().expect("is a number");
+            let of = |half_width| {
+                Some(Estimate {
+                    mean: x,
+                    half_width,
+                    n: 3,
+                })
+            };
+            for text in [
+                short(x),
+                given(x),
+                quantity(x, "s"),
+                quantity(x, "W"),
+                bytes(x),
+                percent(x),
+                estimate(of(Some(x / 7.0))),
+                difference(of(Some(x / 7.0)), x),
+            ] {
+                assert!(text.chars().count() <= 30, "{x:e}: {text}");
+                assert!(
+                    !text.contains("inf") && !text.contains("NaN"),
+                    "{x:e}: {text}"
+                );
+            }
+        }
+        assert_eq!(
+            [1e300, 0.25, 1e16, 2.0].map(given),
+            ["1e300", "0.25", "1e16", "2"]
+        );
+        assert_eq!([-1e-7, 0.0].map(given), ["-1e-7", "0"]);
     }
 }

@@ -24,12 +24,7 @@ impl Difference {
 }
 
 /// Differences in `metric` of all policies but the first to the first; `None` where either lacks it.
-/// `steady` says of each policy whether it has steady latencies.
-pub fn differences(
-    metric: &Metric,
-    policies: &[(String, Replicated)],
-    steady: impl Fn(&Replicated) -> bool,
-) -> Vec<Option<Difference>> {
+pub fn differences(metric: &Metric, policies: &[(String, Replicated)]) -> Vec<Option<Difference>> {
     let Some(((_, first), others)) = policies.split_first() else {
         return Vec::new();
     };
@@ -41,7 +36,7 @@ pub fn differences(
         .iter()
         .zip(&estimates)
         .map(|((_, runs), estimate)| {
-            let comparable = !metric.steady_only || steady(runs) && steady(first);
+            let comparable = !metric.steady_only || runs.steady() && first.steady();
             estimate.filter(|_| comparable)?.p_value()
         })
         .collect();

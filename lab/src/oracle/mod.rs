@@ -77,11 +77,29 @@ pub struct Optimum {
     pub ended: bool,
     /// Replays that it took.
     pub replays: u64,
+    /// The objective of each world's own schedule, s; `None` where it does not answer all.
+    pub own_s: Vec<Option<f64>>,
+}
+
+/// Why there is no best schedule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeftOut {
+    /// There is nothing to schedule.
+    #[error("no query of it is answered")]
+    Empty,
+    /// So many requests.
+    #[error("it has {0} requests, and the search takes up to {REQUESTS_MAX}")]
+    TooMany(usize),
+    /// Under this policy there are others than the first answers.
+    #[error("under {0} it has queries that go unanswered or that other policies do not have")]
+    Others(String),
+    /// None was found.
+    #[error("no schedule that answers all was found within the search")]
+    NotFound,
 }
 
 /// The best schedule of a replication, within so many replays, each of which counts for as many as its inputs make.
-/// Where the result cannot be exact the search takes a tenth of them. `None`: more requests than [`REQUESTS_MAX`], none, or some that the
-/// first world's policy refuses.
+/// Where the result cannot be exact the search takes a tenth of them.
 ///
 /// `worlds` differ in their policy alone; their own schedules are where the search begins.
 ///
@@ -93,7 +111,7 @@ pub fn optimum(
     run: u32,
     objective: Objective,
     replays_max: u64,
-) -> Result<Option<Optimum>, Faults> {
+) -> Result<Result<Optimum, LeftOut>, Faults> {
     search(worlds, run, objective, replays_max, true)
 }
 
@@ -107,7 +125,7 @@ pub fn exhaustive(
     run: u32,
     objective: Objective,
     replays_max: u64,
-) -> Result<Option<Optimum>, Faults> {
+) -> Result<Result<Optimum, LeftOut>, Faults> {
     search(worlds, run, objective, replays_max, false)
 }
 
@@ -117,16 +135,19 @@ fn search(
     objective: Objective,
     replays_max: u64,
     prune: bool,
-) -> Result<Option<Optimum>, Faults> {
+) -> Result<Result<Optimum, LeftOut>, Faults> {
     let Some(world) = worlds.first() else {
-        return Ok(None);
+        return Ok(Err(LeftOut::Empty));
     };
     let case = Arc::new(Case::new(world, run)?);
     let requests = case.requests.len();
-    if requests == 0 || requests > REQUESTS_MAX {
-        return Ok(None);
+    if requests == 0 {
+        return Ok(Err(LeftOut::Empty));
     }
-    let (mut best, mut orders) = (None, Vec::new());
+    if requests > REQUESTS_MAX {
+        return Ok(Err(LeftOut::TooMany(requests)));
+    }
+    let (mut own, mut orders) = (Vec::new(), Vec::new());
     for world in worlds {
         let mut watched = Watched {
             case: &case,
@@ -134,9 +155,9 @@ fn search(
         };
         Simulation::new(world).run_into(run, &mut watched)?;
         if watched.play.unknown > 0 {
-            return Ok(None);
+            return Ok(Err(LeftOut::Others(world.policy.to_string())));
         }
-        best = lesser(best, watched.play.value(objective));
+        own.push(watched.play.value(objective));
         orders.extend(own_orders(&case, &watched.play));
     }
     // A stage of its own, or a rebuild, that a query has on its lane may be overtaken by one who queues in
@@ -148,20 +169,23 @@ fn search(
     let whole = !free && world.modes.context_reuse && case.open;
     let replays_max = if whole { replays_max } else { replays_max / 10 };
     let mut replayed = Replayed::new(world, run, &case, objective);
-    lock(&replayed.state).best = best;
+    lock(&replayed.state).best = own.iter().copied().fold(None, lesser);
     if prune {
         orders.extend(local::greedy(&case));
         replayed.improve(orders, replays_max / 10)?;
     }
     let ended = replayed.search(prune, replays_max)?;
     let best = lock(&replayed.state).best;
-    Ok(best.map(|best| Optimum {
-        value_s: best as f64 * 1e-9,
+    let secs = |ns: u64| ns as f64 * 1e-9;
+    let optimum = best.map(|best| Optimum {
+        value_s: secs(best),
         requests,
         exact: ended && whole,
         ended,
         replays: replayed.replays,
-    }))
+        own_s: own.iter().map(|own| own.map(secs)).collect(),
+    });
+    Ok(optimum.ok_or(LeftOut::NotFound))
 }
 
 fn lesser(one: Option<u64>, other: Option<u64>) -> Option<u64> {

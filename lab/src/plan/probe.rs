@@ -7,7 +7,7 @@ use sim::simulation::Simulation;
 use sim::world::World;
 
 use super::target::{Metric, Target};
-use reports::interval::{Estimate, Replicated};
+use reports::interval::{Estimate, Growth, Replicated};
 
 /// Whether a load meets its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,11 +61,6 @@ pub struct Probe {
 
 /// Share of queries that a load may be refused where no target says how many.
 const REFUSED_MOST: f64 = 0.05;
-/// Shares of saturated runs: up to the first a load may meet targets, from the second it is not carried. As of
-/// [`Replicated::verdict`].
-const SATURATED: (f64, f64) = (0.2, 0.8);
-/// Runs from which these shares count; of fewer, the middle one.
-const SHARES_MIN: usize = 5;
 /// Standard deviations on either side of the mean that hold 95 % of normal values.
 const NORMAL: f64 = 1.96;
 
@@ -195,24 +190,18 @@ impl<'a> Judge<'a> {
         // Of causes in as many runs, the first: `max_by_key` would take the last.
         let (cause, _) = *causes.iter().rev().max_by_key(|(_, count)| *count)?;
         let why = cause_in_words(cause);
-        if all < SHARES_MIN {
-            let middle = saturated >= all - all / 2;
-            return middle.then(|| (Verdict::Misses, why.to_owned()));
-        }
         let share = saturated as f64 / all as f64;
         let margin = self.again.map_or(0.0, |runs| {
             let both = 1.0 / all as f64 + 1.0 / runs as f64;
             NORMAL * (share * (1.0 - share) * both).sqrt()
         });
-        if share - margin >= SATURATED.1 {
-            Some((Verdict::Misses, why.to_owned()))
-        } else if share + margin > SATURATED.0 {
-            Some((
+        match Growth::of(saturated, all, margin) {
+            Growth::Grows => Some((Verdict::Misses, why.to_owned())),
+            Growth::Open => Some((
                 Verdict::Unclear,
                 format!("{why} in {saturated} of {all} runs"),
-            ))
-        } else {
-            None
+            )),
+            Growth::Level => None,
         }
     }
 

@@ -200,7 +200,10 @@ fn parts(path: &str) -> Option<Vec<&str>> {
 fn toml(value: &Value) -> Result<toml_edit::Value, String> {
     Ok(match value {
         Value::Int(value) => (*value).into(),
-        Value::Float(value) => (*value).into(),
+        // As TOML's own writer has it, 1e300 is 301 digits, which a message would quote.
+        Value::Float(value) => format!("{value:?}")
+            .parse()
+            .unwrap_or_else(|_| (*value).into()),
         Value::Bool(value) => (*value).into(),
         Value::Text(text) => text.as_str().into(),
         Value::Toml(text) => text
@@ -253,6 +256,17 @@ mod tests {
             "p = { value = 3, origin = \"x\" }\n"
         );
         assert_eq!(of("a = [1, 2]\n", "a[1]", Value::Int(3)), "a = [1, 3]\n");
+        for (value, text) in [
+            (1e300, "1e300"),
+            (-1.5e-300, "-1.5e-300"),
+            (2.0, "2.0"),
+            (0.1, "0.1"),
+            (f64::NAN, "nan"),
+            (f64::INFINITY, "inf"),
+        ] {
+            let set = of("a = 1\n", "a", Value::Float(value));
+            assert_eq!(set, format!("a = {text}\n"));
+        }
     }
 
     #[test]

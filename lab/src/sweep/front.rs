@@ -8,6 +8,7 @@ use reports::plot::{Choice, Front};
 use super::Error;
 use super::journal::failed;
 use super::row::ERROR;
+use super::table::CSV;
 
 /// The two numbers of a front, as `completion_s.mean,energy_per_request_j`.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,7 @@ impl Goals {
 ///
 /// A file that cannot be read.
 pub fn front(folder: &Path, goals: &Goals) -> Result<Front, Error> {
-    let path = folder.join("results.csv");
+    let path = folder.join(CSV);
     let error = |error: csv::Error| failed(&path, "read", error.into());
     let mut reader = csv::Reader::from_path(&path).map_err(error)?;
     let header = reader.headers().map_err(error)?.clone();

@@ -10,14 +10,14 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::Error;
 use super::row::Column;
+use super::{Error, guard};
 
 /// First field of a journal, and the version of its form.
 const MAGIC: [&str; 2] = ["crossinfer-sweep", "1"];
 /// Name of the journal in its folder.
 pub(super) const JOURNAL: &str = "journal";
-const INDEX: &str = "journal.index";
+pub(super) const INDEX: &str = "journal.index";
 
 /// Every n-th cell: part `part` (from 1) of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,9 +161,9 @@ pub(super) struct Journal {
 impl Journal {
     /// Opens or begins the journal of a folder, for this process alone.
     pub(super) fn open(folder: &Path, header: Header) -> Result<Self, Error> {
-        fs::create_dir_all(folder).map_err(|source| failed(folder, "made", source))?;
+        guard::folder(folder)?;
         let path = folder.join(JOURNAL);
-        let file = File::options()
+        let mut file = File::options()
             .read(true)
             .write(true)
             .create(true)
@@ -182,6 +182,7 @@ impl Journal {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(source)) => return Err(failed(&path, "locked", source)),
         }
+        let end = begin(&mut file, folder, &header)?;
         let index_path = folder.join(INDEX);
         let index = File::options()
             .read(true)
@@ -194,12 +195,12 @@ impl Journal {
             folder: folder.to_owned(),
             header,
             file,
-            end: 0,
+            end,
             index,
             rows: 0,
             damaged: 0,
         };
-        journal.read_all()?;
+        journal.read_rows()?;
         Ok(journal)
     }
 
@@ -208,57 +209,14 @@ impl Journal {
     }
 
     /// Finds every row, and cuts a torn end off.
-    fn read_all(&mut self) -> Result<(), Error> {
+    fn read_rows(&mut self) -> Result<(), Error> {
         let path = self.path();
         let error = |source| failed(&path, "read", source);
         let own = self.header.own();
         self.index.set_len(own * 8).map_err(error)?;
+        self.file.seek(SeekFrom::Start(self.end)).map_err(error)?;
         let mut reader = BufReader::new(self.file.try_clone().map_err(error)?);
         let mut line = Vec::new();
-        reader.read_until(b'\n', &mut line).map_err(error)?;
-        if line.ends_with(b"\n") {
-            match Header::parse(&line) {
-                Some(header) if header == self.header => self.end = line.len() as u64,
-                Some(header) if header.shard != self.header.shard => {
-                    return Err(Error::asked(
-                        format!("`{}` holds shard {}", self.folder.display(), header.shard),
-                        "give each shard a folder of its own",
-                    ));
-                }
-                Some(_) => {
-                    return Err(Error::asked(
-                        format!(
-                            "`{}` holds another sweep: its scenario, profiles, keys, values, seed or program differ",
-                            self.folder.display()
-                        ),
-                        "give another folder",
-                    ));
-                }
-                None => {
-                    return Err(Error::asked(
-                        format!(
-                            "`{}` is no journal of a sweep, or its first line is damaged",
-                            path.display()
-                        ),
-                        "give another folder",
-                    ));
-                }
-            }
-        } else {
-            // Nothing, or killed as it began.
-            let first = self.header.line();
-            if !first.starts_with(&line) {
-                return Err(Error::asked(
-                    format!("`{}` is no journal of a sweep", path.display()),
-                    "give another folder",
-                ));
-            }
-            self.file.set_len(0).map_err(error)?;
-            self.file.seek(SeekFrom::Start(0)).map_err(error)?;
-            self.file.write_all(&first).map_err(error)?;
-            self.end = first.len() as u64;
-            return Ok(());
-        }
         loop {
             line.clear();
             if reader.read_until(b'\n', &mut line).map_err(error)? == 0 {
@@ -377,6 +335,52 @@ impl Drop for Journal {
         // It is of no use to the next run, and no harm if it stays.
         _ = fs::remove_file(self.folder.join(INDEX));
     }
+}
+
+/// Sees that a journal has this header, or begins it. Returns where its rows begin.
+fn begin(file: &mut File, folder: &Path, header: &Header) -> Result<u64, Error> {
+    let path = folder.join(JOURNAL);
+    let error = |source| failed(&path, "read", source);
+    let mut line = Vec::new();
+    BufReader::new(file.try_clone().map_err(error)?)
+        .read_until(b'\n', &mut line)
+        .map_err(error)?;
+    if line.ends_with(b"\n") {
+        let (message, help) = match Header::parse(&line) {
+            Some(found) if found == *header => return Ok(line.len() as u64),
+            Some(found) if found.shard != header.shard => (
+                format!("`{}` holds shard {}", folder.display(), found.shard),
+                "give each shard a folder of its own",
+            ),
+            Some(_) => (
+                format!(
+                    "`{}` holds another sweep: its scenario, profiles, keys, values, seed or program differ",
+                    folder.display()
+                ),
+                "give another folder",
+            ),
+            None => (
+                format!(
+                    "`{}` is no journal of a sweep, or its first line is damaged",
+                    path.display()
+                ),
+                "give another folder",
+            ),
+        };
+        return Err(Error::asked(message, help));
+    }
+    // Nothing, or killed as it began.
+    let first = header.line();
+    if !first.starts_with(&line) {
+        return Err(Error::asked(
+            format!("`{}` is no journal of a sweep", path.display()),
+            "give another folder",
+        ));
+    }
+    file.set_len(0).map_err(error)?;
+    file.seek(SeekFrom::Start(0)).map_err(error)?;
+    file.write_all(&first).map_err(error)?;
+    Ok(first.len() as u64)
 }
 
 /// Place of the cell that a line is of, if it is whole and of this journal.

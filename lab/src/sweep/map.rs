@@ -9,6 +9,7 @@ use reports::plot::{Cell, Map};
 
 use super::journal::failed;
 use super::row::ERROR;
+use super::table::CSV;
 use super::{Error, Plan};
 
 /// Most values of a key along a side: more cannot be told apart.
@@ -167,7 +168,7 @@ type Found = ((String, String), Result<f64, &'static str>);
 ///
 /// As [`Grid::fits`]; a value that no cell has; more values than a map can show; a file that cannot be read.
 pub fn map(folder: &Path, grid: &Grid, at: &[(String, String)]) -> Result<Map, Error> {
-    let path = folder.join("results.csv");
+    let path = folder.join(CSV);
     let error = |error: csv::Error| failed(&path, "read", error.into());
     let mut reader = csv::Reader::from_path(&path).map_err(error)?;
     let header = reader.headers().map_err(error)?.clone();

@@ -8,6 +8,7 @@
 mod axis;
 mod edit;
 mod front;
+mod guard;
 mod journal;
 mod map;
 mod plan;

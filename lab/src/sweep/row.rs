@@ -110,10 +110,9 @@ pub(super) fn measured(found: &Result<Replicated, String>) -> Vec<String> {
     };
     let sum = |get: fn(&Summary) -> u64| runs.summaries.iter().map(get).sum::<u64>().to_string();
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:?}"));
-    let verdict = runs.verdict();
     let mut row = vec![
         String::new(),
-        verdict_name(verdict).to_owned(),
+        verdict_name(runs.verdict()).to_owned(),
         runs.count().to_string(),
         runs.verdicts(LoadVerdict::Saturated).to_string(),
         sum(|s| s.arrived),
@@ -124,7 +123,7 @@ pub(super) fn measured(found: &Result<Replicated, String>) -> Vec<String> {
     ];
     for metric in COMPARED {
         let estimate = runs.estimate(metric.get);
-        let steady = !metric.steady_only || verdict != LoadVerdict::Saturated;
+        let steady = !metric.steady_only || runs.steady();
         row.push(number(estimate.map(|estimate| estimate.mean)));
         row.push(number(
             estimate.and_then(|e| e.half_width).filter(|_| steady),

@@ -1,6 +1,6 @@
 //! The finished rows as CSV and Parquet.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +12,13 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type as Schema;
 
-use super::Error;
 use super::journal::{Journal, failed, fields};
 use super::row::{Column, ERROR, Type};
+use super::{Error, guard};
 
+/// Names of the results.
+pub(super) const CSV: &str = "results.csv";
+pub(super) const PARQUET: &str = "results.parquet";
 /// Rows that are held at once.
 const GROUP: usize = 1 << 13;
 
@@ -26,11 +29,11 @@ pub(super) struct Failed {
     pub(super) first: Option<String>,
 }
 
-/// Writes `results.csv` and `results.parquet` of a complete journal: whole files in place of older ones, or
-/// none.
+/// Writes `results.csv` and `results.parquet` of a complete journal: whole files in place of the same ones of
+/// an earlier run, or none.
 pub(super) fn write(journal: &Journal, folder: &Path) -> Result<Failed, Error> {
     let columns = &journal.header.columns;
-    let (csv, parquet) = (folder.join("results.csv"), folder.join("results.parquet"));
+    let (csv, parquet) = (folder.join(CSV), folder.join(PARQUET));
     let (csv_part, parquet_part) = (part(&csv), part(&parquet));
     let csv_error = |source| failed(&csv_part, "written", source);
     let mut text = BufWriter::new(File::create(&csv_part).map_err(csv_error)?);
@@ -64,13 +67,12 @@ pub(super) fn write(journal: &Journal, folder: &Path) -> Result<Failed, Error> {
         .into_inner()
         .map_err(|error| csv_error(error.into_error()))?;
     file.sync_all().map_err(csv_error)?;
-    for (from, to) in [(&csv_part, &csv), (&parquet_part, &parquet)] {
-        fs::rename(from, to).map_err(|source| failed(to, "written", source))?;
-    }
+    guard::replace(&[(&csv_part, &csv), (&parquet_part, &parquet)])?;
     Ok(failures)
 }
 
-fn part(path: &Path) -> PathBuf {
+/// What a file is called until it is whole.
+pub(super) fn part(path: &Path) -> PathBuf {
     path.with_added_extension("part")
 }
 

@@ -50,7 +50,7 @@ proptest! {
         let alone = [own];
         let pruned = oracle::optimum(&alone, 0, objective, 2_000).expect("runs");
         let all = oracle::exhaustive(&alone, 0, objective, 2_000).expect("runs");
-        if let (Some(pruned), Some(all)) = (&pruned, &all)
+        if let (Ok(pruned), Ok(all)) = (&pruned, &all)
             && all.exact
         {
             prop_assert!(pruned.exact);
@@ -139,6 +139,11 @@ fn eight_requests_on_three_contending_lanes_are_exact() {
             .iter()
             .map(|world| of_policy(world, objective).expect("answers all"))
             .collect();
+        // What the gaps are made of is what the policies have.
+        for (own, value) in best.own_s.iter().zip(&policies) {
+            let own = own.expect("answers all");
+            assert!((own - value).abs() < 1e-6, "{own} {value}");
+        }
         // It is no trivial case: no policy has the best schedule.
         assert!(
             policies.iter().all(|value| best.value_s < value - 1e-3),
@@ -216,4 +221,60 @@ fn contention_pruned_is_contention_tried_out() {
             assert!(pruned.replays < all.replays, "{pruned:?} {all:?}");
         }
     }
+}
+
+/// Where there is no best schedule it says why.
+#[test]
+fn more_requests_than_the_search_takes_are_told() {
+    let times = "[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]";
+    let worlds = worlds(&contending(1.0, times, "40"));
+    let gaps = lab::gaps::of(&worlds).expect("runs");
+    let text = lab::gaps::text(&gaps);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let told = "it has 9 requests, and the search takes up to 8";
+    assert_eq!(words.join(" ").matches(told).count(), 1, "{text}");
+    let document = lab::gaps::json(&gaps);
+    let schedule = &document["best_schedules_of_first_replication"][0];
+    assert_eq!(schedule["left_out"], told);
+    assert_eq!(schedule["sum_s"], serde_json::Value::Null);
+}
+
+/// Each policy's gap is to the best schedule of all of them.
+#[test]
+fn gaps_to_the_best_schedule_are_each_policys() {
+    let worlds = worlds(&contending(1.0, "[0.0, 0.1, 0.3]", "40"));
+    let gaps = lab::gaps::of(&worlds).expect("runs");
+    let document = lab::gaps::json(&gaps);
+    for (at, objective) in [Objective::Completion, Objective::Ttft]
+        .into_iter()
+        .enumerate()
+    {
+        let schedule = &document["best_schedules_of_first_replication"][at];
+        let best = schedule["sum_s"].as_f64().expect("is found");
+        let mut found = Vec::new();
+        for (world, row) in worlds
+            .iter()
+            .zip(schedule["policies"].as_array().expect("a list"))
+        {
+            let value = of_policy(world, objective).expect("answers all");
+            let gap = row["gap"].as_f64().expect("is a number");
+            assert!(
+                (gap - (value / best - 1.0)).abs() < 1e-6,
+                "{row} {value} {best}"
+            );
+            assert_eq!(row["policy"], world.policy.to_string());
+            found.push(gap);
+        }
+        found.sort_by(f64::total_cmp);
+        assert!(found[0] >= 0.0 && found[3] > found[0], "{found:?}");
+    }
+    let text = lab::gaps::text(&gaps);
+    assert!(
+        text.contains("to best schedule") && text.contains("gap"),
+        "{text}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
 }

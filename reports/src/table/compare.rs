@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use screen::{Head, Table, labelled as line};
-use sim::metrics::{LoadVerdict, Summary};
+use sim::metrics::Summary;
 
 use super::layout;
 use crate::facts::Facts;
-use crate::interval::Replicated;
+use crate::interval::{Growth, Replicated};
 use crate::metric::{
     Better, COMPLETION, Metric, STALENESS, THROUGHPUT, TTFT_MEAN, TTFT_P95, refused,
 };
@@ -19,8 +19,6 @@ use crate::warning;
 const BEST: &str = "*";
 /// Marks a difference that is shown.
 const DIFFERENT: &str = "≠";
-/// Stands for latencies without a steady value.
-const GROWS: &str = "grows";
 
 /// What a comparison shows beside its tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,9 +68,15 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)], extras: &Ext
                     replications are needed";
         line(&mut out, DIFFERENT, mark);
     }
-    if policies.iter().any(|(_, runs)| grows(runs)) {
+    let any = |growth| policies.iter().any(|(_, runs)| runs.growth() == growth);
+    if any(Growth::Grows) {
         let text = "queues grow, or too much is refused: there is no steady latency";
-        line(&mut out, GROWS, text);
+        line(&mut out, "grows", text);
+    }
+    if any(Growth::Open) {
+        let text = "they do in so many of the replications: whether there is a steady latency is open, and a \
+                    longer run may tell";
+        line(&mut out, "k/n grow", text);
     }
     let contexts =
         "queries by how their context was prepared; reconstructed: also those that imported a part";
@@ -86,13 +90,9 @@ pub fn comparison(facts: &Facts, policies: &[(String, Replicated)], extras: &Ext
     out
 }
 
-fn grows(runs: &Replicated) -> bool {
-    runs.verdict() == LoadVerdict::Saturated
-}
-
 /// A number's mean, where it has one.
 fn mean(metric: &Metric, runs: &Replicated) -> Option<f64> {
-    if metric.steady_only && grows(runs) {
+    if metric.steady_only && !runs.steady() {
         return None;
     }
     runs.estimate(metric.get).map(|estimate| estimate.mean)
@@ -146,10 +146,11 @@ fn latencies(policies: &[(String, Replicated)]) -> Vec<Vec<String>> {
     let mut header = vec!["policy".to_owned()];
     header.extend(columns.iter().map(|(title, _)| (*title).to_owned()));
     let rows = policies.iter().map(|(name, runs)| {
+        let unsteady = runs.unsteady();
         let cells = columns.iter().zip(&best).map(|((_, metric), best)| {
+            let unsteady = unsteady.as_deref().filter(|_| metric.steady_only);
             match mean(metric, runs) {
-                None if metric.steady_only && grows(runs) => format!("{GROWS} "),
-                None => format!("{ABSENT} "),
+                None => format!("{} ", unsteady.unwrap_or(ABSENT)),
                 Some(value) => {
                     // What reads the same is marked the same.
                     let text = short(value);
@@ -246,10 +247,11 @@ fn differences(out: &mut String, policies: &[(String, Replicated)]) {
     let mut rows: Vec<Vec<String>> = others.iter().map(|(name, _)| vec![name.clone()]).collect();
     for (_, metric) in &columns {
         let scale = first.estimate(metric.get).map(|estimate| estimate.mean);
-        let differences = significance::differences(metric, policies, |runs| !grows(runs));
+        let differences = significance::differences(metric, policies);
         for ((row, (_, runs)), difference) in rows.iter_mut().zip(others).zip(differences) {
-            if metric.steady_only && (grows(runs) || grows(first)) {
-                row.push(format!("{GROWS}  "));
+            let unsteady = runs.unsteady().or_else(|| first.unsteady());
+            if let Some(unsteady) = unsteady.filter(|_| metric.steady_only) {
+                row.push(format!("{unsteady}  "));
                 continue;
             }
             let shown = difference.and_then(|difference| difference.shown());
@@ -288,11 +290,8 @@ fn quantiles(out: &mut String, policies: &[(String, Replicated)]) {
         ];
         for (name, runs) in policies {
             let cells = parts.iter().map(|&get| {
-                if grows(runs) {
-                    GROWS.to_owned()
-                } else {
-                    number::estimate(runs.estimate(get))
-                }
+                let unsteady = runs.unsteady();
+                unsteady.unwrap_or_else(|| number::estimate(runs.estimate(get)))
             });
             rows.push(std::iter::once(name.clone()).chain(cells).collect());
         }

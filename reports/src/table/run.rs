@@ -10,7 +10,7 @@ use sim::metrics::{Latency, LoadVerdict, Summary};
 
 use super::layout;
 use crate::facts::Facts;
-use crate::interval::{Estimate, Replicated};
+use crate::interval::{Estimate, Growth, Replicated};
 use crate::json::outside;
 use crate::metric::refused;
 use crate::number::{self, ABSENT, bar, bytes, percent, short};
@@ -196,13 +196,13 @@ fn overload(causes: &[&str]) -> String {
 }
 
 fn latencies(out: &mut String, runs: &Replicated) {
-    let saturated = runs.verdict() == LoadVerdict::Saturated;
     let waits = |cause: &&str| cause.ends_with("_wait");
-    let none = if runs.overload().iter().any(waits) {
-        "– (queue grows)"
-    } else {
-        "– (not steady)"
+    let none = match runs.growth() {
+        Growth::Open => runs.unsteady().map(|text| format!("– ({text})")),
+        _ if runs.overload().iter().any(waits) => Some("– (queue grows)".to_owned()),
+        _ => Some("– (not steady)".to_owned()),
     };
+    let none = none.filter(|_| !runs.steady());
     let rows: [(&str, bool, GetLatency); 6] = [
         ("TTFT", true, |s| &s.ttft_s),
         ("completion", true, |s| &s.completion_s),
@@ -214,7 +214,7 @@ fn latencies(out: &mut String, runs: &Replicated) {
     let numbers = ["mean", "p50", "p95", "p99", "max"].map(Head::number);
     let mut table = Table::new(std::iter::once(Head::text("seconds")).chain(numbers));
     for (name, steady_only, get) in rows {
-        if saturated && steady_only {
+        if let Some(none) = none.as_deref().filter(|_| steady_only) {
             table.row([name, none, ABSENT, ABSENT, ABSENT, ABSENT]);
             continue;
         }
@@ -235,7 +235,6 @@ fn latencies(out: &mut String, runs: &Replicated) {
 fn totals(out: &mut String, runs: &Replicated) {
     let estimate = |get: fn(&Summary) -> Option<f64>| runs.estimate(get);
     let text = |get: fn(&Summary) -> Option<f64>| number::estimate(estimate(get));
-    let saturated = runs.verdict() == LoadVerdict::Saturated;
     line(
         out,
         "throughput",
@@ -247,7 +246,9 @@ fn totals(out: &mut String, runs: &Replicated) {
     );
     line(out, "answers", &answers(runs));
     line(out, "contexts", &contexts(runs));
-    if !saturated && let Some(behind) = estimate(|s| s.frames_behind) {
+    if runs.steady()
+        && let Some(behind) = estimate(|s| s.frames_behind)
+    {
         line(
             out,
             "lag",

@@ -102,6 +102,10 @@ impl fmt::Display for Param {
         match self {
             Self::Flag(flag) => write!(f, "{flag}"),
             Self::Int(number) => write!(f, "{number}"),
+            // `{}` would write 1e300 in 301 digits.
+            Self::Float(number) if !(1e-6..1e16).contains(&number.abs()) && *number != 0.0 => {
+                write!(f, "{number:e}")
+            }
             Self::Float(number) => write!(f, "{number}"),
             Self::Text(text) => f.write_str(text),
         }

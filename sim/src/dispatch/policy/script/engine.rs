@@ -6,7 +6,10 @@ use rhai::packages::{
     ArithmeticPackage, BasicArrayPackage, BasicFnPackage, BasicIteratorPackage, BasicMapPackage,
     BasicStringPackage, LanguageCorePackage, LogicPackage, MoreStringPackage, Package,
 };
-use rhai::{Dynamic, Engine, EvalAltResult, EvalContext, Map, OptimizationLevel, Position};
+use rhai::{
+    Array, Dynamic, Engine, EvalAltResult, EvalContext, ImmutableString, Map, OptimizationLevel,
+    Position,
+};
 
 use super::values::Call;
 use super::{alike, values};
@@ -66,6 +69,7 @@ pub(super) fn engine() -> &'static Engine {
         BasicMapPackage::new().register_into_engine(&mut engine);
         mathematics(&mut engine);
         out_of_reach(&mut engine);
+        pads(&mut engine);
         alike::register(&mut engine);
         values::register(&mut engine);
         whenever_read(&mut engine);
@@ -102,10 +106,53 @@ pub(super) fn small(value: &Dynamic) -> Result<(), Box<EvalAltResult>> {
         entries: LIST_MAX,
         bytes: TEXT_MAX,
     };
-    left.take(value).ok_or_else(|| {
-        let what = "Size of list, map or the texts in it".to_owned();
-        EvalAltResult::ErrorDataTooLarge(what, Position::NONE).into()
-    })
+    left.take(value).ok_or_else(too_large)
+}
+
+/// The package's `pad` of a list multiplies without a look at how large that gets, and that of a text never ends where
+/// there is nothing to pad with.
+fn pads(engine: &mut Engine) {
+    engine.register_fn("pad", |list: &mut Array, to: i64, item: Dynamic| {
+        let to = usize::try_from(to).unwrap_or(0);
+        let more = to.saturating_sub(list.len());
+        let mut left = Left {
+            entries: LIST_MAX,
+            bytes: TEXT_MAX,
+        };
+        let mut fits = || {
+            left.entries = left.entries.checked_sub(to.max(list.len()))?;
+            list.iter().try_for_each(|entry| left.take(entry))?;
+            (0..more).try_for_each(|_| left.take(&item))
+        };
+        if more > 0 {
+            fits().ok_or_else(too_large)?;
+            list.resize(to, item);
+        }
+        Ok::<_, Box<EvalAltResult>>(())
+    });
+    engine.register_fn(
+        "pad",
+        |text: &mut ImmutableString, to: i64, with: ImmutableString| {
+            let (to, has) = (usize::try_from(to).unwrap_or(0), text.chars().count());
+            if to <= has {
+                return Ok(());
+            }
+            if to > TEXT_MAX {
+                return Err(too_large());
+            }
+            if with.is_empty() {
+                let message = "a text is padded with an empty one, which makes it no longer";
+                return Err(EvalAltResult::ErrorRuntime(message.into(), Position::NONE).into());
+            }
+            *text = text.chars().chain(with.chars().cycle()).take(to).collect();
+            Ok(())
+        },
+    );
+}
+
+fn too_large() -> Box<EvalAltResult> {
+    let what = "Size of list, map or the texts in it".to_owned();
+    EvalAltResult::ErrorDataTooLarge(what, Position::NONE).into()
 }
 
 /// What a value may still have.

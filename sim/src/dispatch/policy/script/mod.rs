@@ -8,6 +8,8 @@
 mod alike;
 mod engine;
 mod facts;
+#[cfg(test)]
+mod fuzz;
 mod program;
 mod values;
 
