@@ -17,6 +17,7 @@ pub mod llama_bench;
 mod markdown;
 mod model;
 mod note;
+mod open;
 pub mod ort_profile;
 pub mod rkllm;
 mod row;
@@ -51,6 +52,22 @@ pub enum Kind {
     Trace,
     /// Memory bandwidth: sbc-bench, STREAM and the like.
     Bandwidth,
+}
+
+impl Kind {
+    /// The word that the command takes for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LlamaBench => "llama-bench",
+            Self::Rkllm => "rkllm",
+            Self::AiHub => "ai-hub",
+            Self::OrtProfile => "ort-profile",
+            Self::Gguf => "gguf",
+            Self::HfConfig => "hf-config",
+            Self::Trace => "trace",
+            Self::Bandwidth => "bandwidth",
+        }
+    }
 }
 
 /// A file, or standard input.
@@ -144,6 +161,10 @@ pub fn import(
 ) -> io::Result<Notes> {
     let mut notes = Notes::default();
     if !named(options, &mut notes) {
+        return Ok(notes);
+    }
+    let sources = open::all(kind, sources, &mut notes);
+    if sources.is_empty() && notes.any(NoteKind::Refused) {
         return Ok(notes);
     }
     let outputs = match kind {

@@ -10,6 +10,7 @@ mod fuzz;
 mod hybrids;
 mod kinds;
 mod lines;
+mod opened;
 mod rates;
 mod said;
 mod samples;

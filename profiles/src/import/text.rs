@@ -26,7 +26,7 @@ pub(crate) fn each(
     rows
 }
 
-/// The whole text of a source: UTF-8, or UTF-16 with its byte order mark, as PowerShell's `>` writes it.
+/// The whole text of a source.
 pub(crate) fn whole(source: Source, notes: &mut Notes) -> Option<String> {
     let Source { name, reader } = source;
     let mut bytes = Vec::new();
@@ -42,30 +42,14 @@ pub(crate) fn whole(source: Source, notes: &mut Notes) -> Option<String> {
         );
         return None;
     }
-    let utf16 = |to_u16: fn([u8; 2]) -> u16| {
-        let (pairs, _) = bytes[2..].as_chunks::<2>();
-        char::decode_utf16(pairs.iter().map(|&pair| to_u16(pair))).collect::<Result<String, _>>()
-    };
-    let text = match bytes.as_slice() {
-        [0xff, 0xfe, ..] => utf16(u16::from_le_bytes).ok(),
-        [0xfe, 0xff, ..] => utf16(u16::from_be_bytes).ok(),
-        _ => match String::from_utf8(bytes) {
-            Ok(text) => Some(text),
-            Err(error) => {
-                let at = error.utf8_error().valid_up_to();
-                let line = error.as_bytes()[..at].split(|&byte| byte == b'\n').count();
-                notes.refuse(&name, Some(line as u64), "is not UTF-8 text from here on");
-                return None;
-            }
-        },
-    };
-    let Some(text) = text else {
-        notes.refuse(&name, None, "begins as UTF-16 text and does not go on so");
-        return None;
-    };
-    let text = match text.strip_prefix('\u{feff}') {
-        Some(rest) => rest.to_owned(),
-        None => text,
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..at].split(|&byte| byte == b'\n').count();
+            notes.refuse(&name, Some(line as u64), "is not UTF-8 text from here on");
+            return None;
+        }
     };
     if text.trim().is_empty() {
         notes.add(NoteKind::Refused, &name, Some(1), "the file is empty");

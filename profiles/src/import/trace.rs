@@ -62,7 +62,7 @@ fn one(
             return Ok(());
         }
     };
-    let start = start.trim_start_matches('\u{feff}').trim_start();
+    let start = start.trim_start();
     let header = start.lines().next().unwrap_or("");
     if start.starts_with('[') || (!start.starts_with('{') && questions::is_header(header)) {
         let outputs = questions::import(source, stem, options, notes);
@@ -175,11 +175,6 @@ impl<'a> Convert<'a> {
                 self.notes
                     .refuse(self.file, Some(self.line), "is not UTF-8 text");
                 return Ok(false);
-            };
-            let text = if self.line == 1 {
-                text.trim_start_matches('\u{feff}')
-            } else {
-                text
             };
             if is_json.is_none() {
                 if text.trim().is_empty() {
