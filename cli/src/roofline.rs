@@ -11,8 +11,8 @@ use profiles::roofline::{Chip, Efficiencies, Shape, chip, profile};
 
 use crate::failure::{Failure, print, say};
 use crate::import::{report, size};
-use crate::target::{Held, Target};
 use crate::options::read;
+use crate::target::{Held, Target};
 
 /// Derive a profile from a chip's datasheet and a model's file.
 ///

@@ -177,7 +177,9 @@ impl Sink for Target {
         }
         // What a link points to is replaced, not the link.
         let path = fs::canonicalize(&path).unwrap_or(path);
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new(".")).to_owned();
         if self.pending.iter().any(|(_, pending)| *pending == path) {
             let text = "two results have this name, so nothing is written: import them apart";

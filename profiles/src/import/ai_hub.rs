@@ -136,14 +136,12 @@ impl Reader<'_> {
                 }
             }
         } else {
-            let keys: Vec<&str> = node
-                .entries()
-                .iter()
-                .map(|(key, _)| key.as_str())
-                .take(10)
-                .collect();
-            let near = nearest("precisions", keys.iter().copied());
-            let near = near.map_or_else(String::new, |near| format!("; the nearest is `{near}`"));
+            let keys: Vec<&str> = node.entries().iter().map(|(key, _)| key.as_str()).collect();
+            let wanted = ["precisions", "models"];
+            let near = unknown_for(keys.iter().copied(), wanted.iter().copied());
+            let near = near.map_or_else(String::new, |(near, _)| {
+                format!("; the nearest is `{near}`")
+            });
             let info = if keys.contains(&"technical_details") {
                 ": this is an `info.yaml`, which holds no times; its `perf.yaml` does"
             } else {
@@ -151,7 +149,7 @@ impl Reader<'_> {
             };
             let text = format!(
                 "neither `precisions` nor `models` (keys: {}){near}{info}",
-                keys.join(", ")
+                short(&keys.join(", "))
             );
             self.notes.refuse(self.file, Some(node.line), text);
         }
@@ -168,7 +166,8 @@ impl Reader<'_> {
             Some((name, key)) => misspelt(key, name),
             None => format!("`{key}` is missing"),
         };
-        self.notes.skip(self.file, node.line, format!("{of}: {text}"));
+        self.notes
+            .skip(self.file, node.line, format!("{of}: {text}"));
         &[]
     }
 

@@ -43,7 +43,9 @@ fn clean(cell: &str) -> String {
     let mut chars = cell.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
-            '\\' if chars.peek().is_some_and(char::is_ascii_punctuation) => text.extend(chars.next()),
+            '\\' if chars.peek().is_some_and(char::is_ascii_punctuation) => {
+                text.extend(chars.next())
+            }
             // `392*392` is a size and no emphasis.
             '*' if text.ends_with(|c: char| c.is_ascii_digit())
                 && chars.peek().is_some_and(char::is_ascii_digit) =>

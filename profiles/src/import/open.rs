@@ -204,7 +204,11 @@ impl<R: Read> Utf16<R> {
                 u16::from_le_bytes(pair)
             }
         }));
-        if !end && units.last().is_some_and(|unit| (0xd800..0xdc00).contains(unit)) {
+        if !end
+            && units
+                .last()
+                .is_some_and(|unit| (0xd800..0xdc00).contains(unit))
+        {
             self.half = units.pop();
         }
         for decoded in char::decode_utf16(units) {

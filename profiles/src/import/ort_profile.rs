@@ -148,8 +148,9 @@ impl Profile {
             return Vec::new();
         }
         let text = format!(
-            "{} warm runs; warm-up {} s, loading {} s, both apart",
+            "{} warm run{}; warm-up {} s, loading {} s, both apart",
             samples.len(),
+            if samples.len() == 1 { "" } else { "s" },
             number(mean(&cold)),
             number(load * 1e-6)
         );

@@ -500,9 +500,10 @@ impl Reader<'_> {
                     let shown = format!("{} tok/s", cell(name));
                     self.push(line, &identity, test, tokens as f64 / rate, shown, cv);
                 }
-                Err::<_, String>(reason) => self
-                    .notes
-                    .skip(self.file, line, format!("`{name}`: {reason}")),
+                Err::<_, String>(reason) => {
+                    self.notes
+                        .skip(self.file, line, format!("`{name}`: {reason}"))
+                }
             }
         }
     }

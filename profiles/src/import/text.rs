@@ -99,7 +99,12 @@ pub(crate) fn point(text: &str) -> Result<Cow<'_, str>, String> {
     let parts: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
     let marks: Vec<char> = text.chars().filter(|c| !c.is_ascii_digit()).collect();
     let plain = Ok(Cow::Borrowed(text));
-    let known = |mark: &char| matches!(mark, ',' | '.' | ' ' | '\'' | '’' | '\u{a0}' | '\u{2009}' | '\u{202f}');
+    let known = |mark: &char| {
+        matches!(
+            mark,
+            ',' | '.' | ' ' | '\'' | '’' | '\u{a0}' | '\u{2009}' | '\u{202f}'
+        )
+    };
     if marks.is_empty() || marks == ['.'] || !marks.iter().all(known) || parts.contains(&"") {
         return plain;
     }
@@ -110,10 +115,12 @@ pub(crate) fn point(text: &str) -> Result<Cow<'_, str>, String> {
     };
     let alike = |marks: &[char]| marks.windows(2).all(|two| two[0] == two[1]);
     match (marks.as_slice(), parts.as_slice()) {
-        ([','], [whole, rest]) if rest.len() == 3 && whole.len() <= 3 && *whole != "0" => Err(format!(
-            "`{}` is {whole}{rest} or {whole}.{rest}: write it without a comma",
-            short(text)
-        )),
+        ([','], [whole, rest]) if rest.len() == 3 && whole.len() <= 3 && *whole != "0" => {
+            Err(format!(
+                "`{}` is {whole}{rest} or {whole}.{rest}: write it without a comma",
+                short(text)
+            ))
+        }
         ([','], [whole, rest]) => Ok(Cow::Owned(format!("{whole}.{rest}"))),
         (marks, parts) if alike(marks) && grouped(parts) => Ok(Cow::Owned(parts.concat())),
         ([groups @ .., last], [whole @ .., rest])
@@ -138,7 +145,9 @@ pub(crate) fn leading_number(text: &str) -> Result<Option<(f64, &str)>, String> 
         b',' => at > 0 && digit(at - 1) && digit(at + 1),
         byte => byte == b'.' || byte.is_ascii_digit(),
     };
-    let end = (0..bytes.len()).find(|at| !part(*at)).unwrap_or(bytes.len());
+    let end = (0..bytes.len())
+        .find(|at| !part(*at))
+        .unwrap_or(bytes.len());
     // An exponent belongs to the number only if digits follow.
     let end = exponent_end(text, end);
     let number = point(&text[..end])?.parse::<f64>().ok();

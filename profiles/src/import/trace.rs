@@ -336,10 +336,7 @@ impl<'a> Convert<'a> {
             None => row(&spans[0]),
         };
         self.ends = Some([first, row(last)]);
-        let columns = [
-            trace.prompt_tokens.is_some(),
-            trace.output_tokens.is_some(),
-        ];
+        let columns = [trace.prompt_tokens.is_some(), trace.output_tokens.is_some()];
         if self.columns.is_none() {
             self.columns = Some(columns);
             self.layout = trace.layout;

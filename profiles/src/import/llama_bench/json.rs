@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-use super::super::text::{Lines, lines, short};
+use super::super::text::{Lines, short};
 use super::record;
 
-/// Lines within which an object of several lines says what it is.
-const LINES: usize = 100;
+/// Fields of llama-bench that make an object a result of it.
+const ENOUGH: usize = 5;
+/// Quoted and other parts of an object that are looked at for them.
+const PARTS: usize = 400;
 
 /// An object that cannot be read.
 #[derive(Debug)]
@@ -17,20 +19,17 @@ pub(super) struct Fault {
     pub(super) next: usize,
 }
 
-/// Whether a result of llama-bench starts with the `{` at the start of `text`: on one line, or with one field a line.
+/// Whether a result of llama-bench starts with the `{` at the start of `text`, on one line or with one field a line: by
+/// its own fields, those before any object within it.
 pub(super) fn is_result(text: &str) -> bool {
     let first = text.lines().next().unwrap_or("");
-    if first.trim() != "{" {
-        return record::is_object(first);
-    }
-    let closed = |(number, line): &(u64, &str)| *number > 1 && line.starts_with(['{', '}']);
-    let end = lines(text)
-        .take(LINES)
-        .take_while(|line| !closed(line))
-        .map(|(_, line)| line.as_ptr() as usize + line.len() - text.as_ptr() as usize)
-        .last()
-        .unwrap_or(0);
-    record::is_object(&text[..end])
+    let text = if first.trim() == "{" { text } else { first };
+    let inner = |(start, part, quoted): &(usize, &str, bool)| {
+        !quoted && part[usize::from(*start == 0)..].contains(['{', '}'])
+    };
+    let own = parts(text).take(PARTS).take_while(|part| !inner(part));
+    let known = own.filter(|(_, part, quoted)| *quoted && record::is_known(part));
+    known.take(ENOUGH).count() == ENOUGH
 }
 
 /// The object that starts at byte `at`, and the byte behind it.

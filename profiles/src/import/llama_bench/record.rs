@@ -106,11 +106,9 @@ pub(super) fn is_header(line: &str) -> bool {
     names.len() >= 6 && known >= 5 && 2 * known > names.len()
 }
 
-/// Whether a text has as many quoted fields of llama-bench as a result of it.
-pub(super) fn is_object(text: &str) -> bool {
-    let names = text.split('"').skip(1).step_by(2);
-    let known = names.filter(|name| KNOWN.contains(name)).take(5).count();
-    known == 5
+/// Whether llama-bench has had a field of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    KNOWN.contains(&name)
 }
 
 /// A CSV whose header has been read.
@@ -322,7 +320,9 @@ impl Record {
             "backends",
         ];
         let names = || self.fields.iter().map(|(name, _)| name.as_str());
-        let missing = SHAPING.iter().filter(|key| names().all(|name| name != **key));
+        let missing = SHAPING
+            .iter()
+            .filter(|key| names().all(|name| name != **key));
         let unknown = names().filter(|name| !KNOWN.contains(name));
         match unknown_for(unknown, missing.copied()) {
             None => Ok(()),

@@ -13,7 +13,8 @@ fn import(name: &str, text: &str, skip_bad_rows: bool) -> super::Done {
     run(Kind::Trace, &options, &[(name, text)])
 }
 
-const CSV: &str = "time_s,prompt_tokens,output_tokens\n0,1,2\n1,x,2\n2,3,4\n1.5,3,4\n3,-1,4\n4,5\n5,6,7\n";
+const CSV: &str =
+    "time_s,prompt_tokens,output_tokens\n0,1,2\n1,x,2\n2,3,4\n1.5,3,4\n3,-1,4\n4,5\n5,6,7\n";
 
 #[test]
 fn all_faulty_rows_are_told_and_left_out_only_on_request() {
@@ -47,7 +48,10 @@ fn all_faulty_rows_are_told_and_left_out_only_on_request() {
     let json = "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 6}\n{\"timestamp\": 10, \"input_\n{\"timestamp\": 20, \"input_length\": 5, \"input_length\": 7, \"output_length\": 6}\n{\"timestamp\": 30, \"input_length\": 8, \"output_length\": 0}\n";
     let done = import("m.jsonl", json, true);
     done.says(NoteKind::Skipped, "m.jsonl:2: the line is not JSON");
-    done.says(NoteKind::Skipped, "m.jsonl:3: `input_length` is given twice");
+    done.says(
+        NoteKind::Skipped,
+        "m.jsonl:3: `input_length` is given twice",
+    );
     done.says(NoteKind::Warning, "1 of 2 rows have 0 `output_length`");
     assert_eq!(
         done.file(),
@@ -61,7 +65,10 @@ fn what_is_no_fault_of_a_row_refuses_the_file() {
         ("when,prompt_tokens\n1,2\n", "the trace has no time column"),
         ("time_s,time_s\n1,2\n", "column `time_s` is given twice"),
         ("time_s\n0\n\"1\n2\n", "the quote is never closed"),
-        ("time_s\n1700000000\n1700000001\n", "after the start of the run"),
+        (
+            "time_s\n1700000000\n1700000001\n",
+            "after the start of the run",
+        ),
         ("time_s\nx\ny\n", "2 of 2 rows are faulty"),
         ("time_s\n", "the trace has no rows"),
     ] {
@@ -98,7 +105,10 @@ fn faults_are_counted_over_all_pieces_and_rows_stay_in_order() {
     assert_eq!(listed.count(), 10, "{}", done.said());
     done.says(NoteKind::Refused, "1001 of 100000 rows are faulty");
     let done = import("t.csv", &text, true);
-    done.says(NoteKind::Warning, "1001 of 100000 rows are faulty and left out");
+    done.says(
+        NoteKind::Warning,
+        "1001 of 100000 rows are faulty and left out",
+    );
     let kept: Vec<&str> = done.file().lines().skip(1).collect();
     let expected: Vec<String> = (0..rows)
         .filter(|row| row % 100 != 7 && *row != 90_001)

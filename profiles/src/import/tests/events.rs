@@ -32,7 +32,10 @@ fn a_run_without_a_time_is_left_out_and_told() {
         (r#","dur":-5"#, "`model_run`: `dur` is -5, below 0"),
         ("", "`model_run`: `dur` is missing"),
         (r#","dur":null"#, "`model_run`: `dur` is missing"),
-        (r#","dur":"5 us""#, "`model_run`: `dur` is `\"5 us\"`, no number"),
+        (
+            r#","dur":"5 us""#,
+            "`model_run`: `dur` is `\"5 us\"`, no number",
+        ),
     ] {
         let text = profile(&[r#","dur":900"#, r#","dur":500"#, dur, r#","dur":500"#]);
         let done = import(&text);
@@ -42,11 +45,18 @@ fn a_run_without_a_time_is_left_out_and_told() {
         // None of them is a cost.
         let done = import(&profile(&[dur, dur, dur]));
         assert!(done.files.is_empty(), "{}", done.said());
-        done.says(NoteKind::Skipped, &format!("p.json:4: {says}; 3 runs without a time in all: left out"));
+        done.says(
+            NoteKind::Skipped,
+            &format!("p.json:4: {says}; 3 runs without a time in all: left out"),
+        );
         done.says(NoteKind::Refused, "none of 3 runs tells how long it took");
     }
-    let text = profile(&[r#","dur":900"#, r#","dur":500"#]).replace(r#""ts":2000,"dur":500"#, r#""dur":500"#);
-    import(&text).says(NoteKind::Skipped, "p.json:6: `model_run`: `ts` is missing: left out");
+    let text = profile(&[r#","dur":900"#, r#","dur":500"#])
+        .replace(r#""ts":2000,"dur":500"#, r#""dur":500"#);
+    import(&text).says(
+        NoteKind::Skipped,
+        "p.json:6: `model_run`: `ts` is missing: left out",
+    );
 }
 
 #[test]
@@ -56,7 +66,10 @@ fn a_node_below_the_clock_is_a_node_and_one_without_a_time_is_told() {
     assert!(!done.said().contains("left out"), "{}", done.said());
     let text = ORT.replacen("\"dur\" :400", "\"dur\" :-400", 1);
     let done = import(&text);
-    done.says(NoteKind::Skipped, "p.json:3: `a_kernel_time`: `dur` is -400, below 0: left out");
+    done.says(
+        NoteKind::Skipped,
+        "p.json:3: `a_kernel_time`: `dur` is -400, below 0: left out",
+    );
     let plain = import(ORT).number("engines.cpu.stages.run.fixed_s");
     assert_eq!(done.number("engines.cpu.stages.run.fixed_s"), plain);
 }

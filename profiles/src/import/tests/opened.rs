@@ -35,23 +35,13 @@ fn utf16_is_read_over_the_ends_of_its_pieces() {
         let comment = format!("{}{}", "x".repeat(shift), "😀".repeat(9000));
         let text = format!("time_s,{comment}\n0,a\n1.5,b\n");
         let bytes = wide(&text, u16::to_le_bytes, true);
-        let done = run_bytes(
-            Kind::Trace,
-            &Options::default(),
-            &[("t.csv", &bytes)],
-            true,
-        );
+        let done = run_bytes(Kind::Trace, &Options::default(), &[("t.csv", &bytes)], true);
         assert_eq!(done.file(), "time_s\n0\n1.5\n");
         assert!(done.said().contains(&comment), "{}", done.said());
     }
     let mut bytes = wide(AZURE, u16::to_le_bytes, true);
     bytes.pop();
-    let done = run_bytes(
-        Kind::Trace,
-        &Options::default(),
-        &[("t.csv", &bytes)],
-        true,
-    );
+    let done = run_bytes(Kind::Trace, &Options::default(), &[("t.csv", &bytes)], true);
     done.says(
         NoteKind::Refused,
         "it begins as UTF-16 text and does not go on so in line 3",
@@ -122,7 +112,9 @@ fn a_compressed_file_is_named_with_the_command_that_unpacks_it() {
         "refused: -: is compressed by gzip: `gzip -dc | crossinfer import trace -`"
     );
     assert!(said(Kind::Trace, "-", b"PK\x03\x04").contains("`unzip -p FILE.zip | "));
-    assert!(said(Kind::Trace, "a.xlsx", b"PK\x03\x04").contains("is a spreadsheet: save its sheet"));
+    assert!(
+        said(Kind::Trace, "a.xlsx", b"PK\x03\x04").contains("is a spreadsheet: save its sheet")
+    );
     assert!(!said(Kind::LlamaBench, "t.md", b"BZh is no table").contains("bzip2"));
     // The others of several files are read.
     let header = gguf(3, false);

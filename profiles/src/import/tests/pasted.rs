@@ -24,7 +24,11 @@ fn an_object_with_no_number_is_left_out_by_its_line_and_the_others_stay() {
         let layouts = [
             ("t.jsonl", format!("{faulty}\n{prefill}\n{decode}\n"), 1),
             ("t.json", format!("[{prefill}, {faulty}, {decode}]"), 1),
-            ("t.json", format!("[\n{prefill},\n{faulty},\n{decode}\n]\n"), 3),
+            (
+                "t.json",
+                format!("[\n{prefill},\n{faulty},\n{decode}\n]\n"),
+                3,
+            ),
             (
                 "t.json",
                 format!("[\n{},\n{prefill},\n{decode}]", spread(&faulty)),
@@ -47,8 +51,15 @@ fn an_object_with_no_number_is_left_out_by_its_line_and_the_others_stay() {
     assert!(!bench("t.jsonl", &named).said().contains("no number"));
     let faulty = spread(prefill).replace("\"n_gen\": 0", "\"n_gen\": zero");
     let done = bench("t.json", &format!("a log\n[\n{faulty},\n{decode}\n]\n"));
-    let line = 1 + faulty.lines().position(|line| line.contains("zero")).expect("it is there") + 2;
-    let says = format!("t.json:3: the object that starts here is no JSON: expected value (line {line}, column ");
+    let line = 1
+        + faulty
+            .lines()
+            .position(|line| line.contains("zero"))
+            .expect("it is there")
+        + 2;
+    let says = format!(
+        "t.json:3: the object that starts here is no JSON: expected value (line {line}, column "
+    );
     done.says(NoteKind::Skipped, &says);
     assert_eq!(done.files.len(), 1, "{}", done.said());
 }
@@ -68,17 +79,26 @@ fn a_single_object_is_read_on_one_line_or_on_many() {
     for text in [
         prefill.to_owned(),
         spread(prefill),
-        format!("load_backend: loaded CPU backend\n{}\n[1] 12 aborted\n", spread(prefill)),
+        format!(
+            "load_backend: loaded CPU backend\n{}\n[1] 12 aborted\n",
+            spread(prefill)
+        ),
     ] {
         let done = bench("t.json", &text);
         assert_eq!(done.number(PER_TOKEN), plain, "{text}");
     }
     // One after the other, as `jq '.[]'` writes them.
-    let done = bench("t.json", &format!("{}\n{}\n", spread(prefill), spread(decode)));
+    let done = bench(
+        "t.json",
+        &format!("{}\n{}\n", spread(prefill), spread(decode)),
+    );
     assert_eq!(done.number("engines.cpu.stages.decode.per_token_s"), 0.1);
     // One that is cut off, after one that is not.
     let text = spread(decode);
-    let done = bench("t.json", &format!("{}\n{}", spread(prefill), &text[..text.len() / 2]));
+    let done = bench(
+        "t.json",
+        &format!("{}\n{}", spread(prefill), &text[..text.len() / 2]),
+    );
     done.says(NoteKind::Skipped, "the object that starts here is cut off");
     assert_eq!(done.number(PER_TOKEN), plain);
 }
@@ -93,7 +113,10 @@ fn a_key_that_is_meant_for_another_is_told() {
         ("model_size", "model_sizes"),
         ("n_prompt", "n_promt"),
     ] {
-        let done = bench("t.jsonl", &prefill.replace(&format!("\"{right}\""), &format!("\"{wrong}\"")));
+        let done = bench(
+            "t.jsonl",
+            &prefill.replace(&format!("\"{right}\""), &format!("\"{wrong}\"")),
+        );
         assert!(done.files.is_empty(), "{wrong}\n{}", done.said());
         let says = format!("t.jsonl:1: column `{right}` is missing; the nearest is `{wrong}`");
         done.says(NoteKind::Skipped, &says);
@@ -128,7 +151,11 @@ fn what_a_forum_escapes_is_what_it_was() {
         in_tables(|line| line.replace('±', "&#177;")),
         in_tables(|line| line.replace('±', "&#xB1;").replace(" @ ", "&nbsp;\\@ ")),
         in_tables(|line| line.replace(" @ ", " &commat; ").replace('+', "&#43;")),
-        in_tables(|line| line.replace('_', "\\_").replace('+', "\\+").replace('-', "\\-")),
+        in_tables(|line| {
+            line.replace('_', "\\_")
+                .replace('+', "\\+")
+                .replace('-', "\\-")
+        }),
         in_tables(|line| line.replace('|', "\\|")),
     ] {
         let done = bench("t.md", &changed);
@@ -166,7 +193,16 @@ fn parted_thousands_are_read_where_they_mean_nothing_else() {
         assert_eq!(point(text).as_deref(), Ok(number), "{text}");
     }
     // Neither is a number, and neither becomes one.
-    for text in ["1,02,5", "12,34.5", "1,025.2.5", "1 02", "1,,5", ",5", "1,025,25", "1'25"] {
+    for text in [
+        "1,02,5",
+        "12,34.5",
+        "1,025.2.5",
+        "1 02",
+        "1,,5",
+        ",5",
+        "1,025,25",
+        "1'25",
+    ] {
         assert_eq!(point(text).as_deref(), Ok(text));
     }
     for text in ["1,025", "12,345", "999,000"] {
@@ -175,7 +211,10 @@ fn parted_thousands_are_read_where_they_mean_nothing_else() {
     }
     assert_eq!(leading_number("1,5 ms"), Ok(Some((1.5, "ms"))));
     assert_eq!(leading_number("12, 5"), Ok(Some((12.0, ", 5"))));
-    assert_eq!(leading_number("3,593.8 MB/s, x"), Ok(Some((3593.8, "MB/s, x"))));
+    assert_eq!(
+        leading_number("3,593.8 MB/s, x"),
+        Ok(Some((3593.8, "MB/s, x")))
+    );
     assert!(leading_number("3,593 MB/s").is_err());
 
     let table = |rate: &str, size: &str| {
@@ -192,13 +231,22 @@ fn parted_thousands_are_read_where_they_mean_nothing_else() {
     ] {
         let done = table(rate, size);
         assert_eq!(done.number(PER_TOKEN), plain.number(PER_TOKEN));
-        let cv = |done: &super::Done| done.file().split("cv = ").nth(1).map(|rest| rest[..8].to_owned());
+        let cv = |done: &super::Done| {
+            done.file()
+                .split("cv = ")
+                .nth(1)
+                .map(|rest| rest[..8].to_owned())
+        };
         assert_eq!(cv(&done), cv(&plain));
     }
     for (rate, size, says) in [
         ("1,025 ± 3", "1.50 GiB", "`1,025` is 1025 or 1.025"),
         ("2025.25 ± 1,025", "1.50 GiB", "`1,025` is 1025 or 1.025"),
-        ("25.25 ± 1", "1,536 MiB", "the size `1,536` is 1536 or 1.536"),
+        (
+            "25.25 ± 1",
+            "1,536 MiB",
+            "the size `1,536` is 1536 or 1.536",
+        ),
     ] {
         let done = table(rate, size);
         assert!(done.files.is_empty(), "{rate}, {size}");

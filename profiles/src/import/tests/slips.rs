@@ -24,19 +24,34 @@ fn a_misspelt_key_of_a_configuration_is_told_and_one_that_is_new_is_not() {
         assert_ne!(text, CONFIG);
         let done = import(&text);
         assert!(done.files.is_empty(), "{wrong}\n{}", done.said());
-        let line = 1 + text.lines().position(|line| line.contains(wrong)).expect("it is there");
-        let says = format!("c.json:{line}: `{right}` is missing; the nearest is `{wrong}`: rename it");
+        let line = 1 + text
+            .lines()
+            .position(|line| line.contains(wrong))
+            .expect("it is there");
+        let says =
+            format!("c.json:{line}: `{right}` is missing; the nearest is `{wrong}`: rename it");
         done.says(NoteKind::Refused, &says);
         let shape = hf_config::shape("c.json", &text, &Options::default());
         assert!(shape.is_err_and(|why| why.contains(&says)), "{wrong}");
     }
     for (key, new) in [
         ("\"head_dim\"", "\"v_head_dim\": 64, \"head_dim\""),
-        ("\"num_key_value_heads\"", "\"num_key_value_head\": 2, \"num_key_value_heads\""),
-        ("\"vocab_size\"", "\"hidden_sizes\": [2], \"colour\": 3, \"vocab_size\""),
+        (
+            "\"num_key_value_heads\"",
+            "\"num_key_value_head\": 2, \"num_key_value_heads\"",
+        ),
+        (
+            "\"vocab_size\"",
+            "\"hidden_sizes\": [2], \"colour\": 3, \"vocab_size\"",
+        ),
     ] {
         let done = import(&CONFIG.replacen(key, new, 1));
-        assert_eq!(done.files.len(), plain.files.len(), "{new}\n{}", done.said());
+        assert_eq!(
+            done.files.len(),
+            plain.files.len(),
+            "{new}\n{}",
+            done.said()
+        );
     }
 }
 
@@ -62,6 +77,9 @@ fn a_misspelt_key_of_a_job_is_told() {
         );
     }
     let text = HUB.replace("components:", "parts:");
-    import(&text).says(NoteKind::Skipped, "toy.perf.yaml:5: w4a16: `components` is missing");
+    import(&text).says(
+        NoteKind::Skipped,
+        "toy.perf.yaml:5: w4a16: `components` is missing",
+    );
     assert!(!import(HUB).said().contains("missing; the nearest"));
 }
