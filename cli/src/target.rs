@@ -240,3 +240,83 @@ impl Sink for Held {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(target: &mut Target, name: &str, text: &str) -> io::Result<()> {
+        let mut file = target.create(name)?;
+        file.write_all(text.as_bytes())?;
+        file.flush()
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("it is there").flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn all_files_are_written_or_none() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let out = folder.path();
+        fs::write(out.join("b.toml"), "old").expect("it can be written");
+        let mut target = Target::new(Some(out), false);
+        write(&mut target, "new/a.toml", "a").expect("nothing is in its way");
+        let error = write(&mut target, "b.toml", "b").expect_err("it exists");
+        assert!(error.to_string().contains("nothing is written"), "{error}");
+        assert!(target.shown().ends_with("b.toml") && target.written().is_empty());
+        drop(target);
+        assert_eq!(names(out), ["b.toml"]);
+        // One that comes into being meanwhile takes all back.
+        let mut target = Target::new(Some(out), false);
+        write(&mut target, "a.toml", "a").expect("nothing is in its way");
+        write(&mut target, "c.toml", "c").expect("nothing is in its way");
+        assert_eq!(
+            names(out)
+                .iter()
+                .filter(|name| !name.starts_with('.'))
+                .count(),
+            1
+        );
+        fs::write(out.join("c.toml"), "another's").expect("it can be written");
+        target.commit().expect_err("it exists now");
+        drop(target);
+        assert_eq!(names(out), ["b.toml", "c.toml"]);
+        // With leave to replace, all are there, and as readable as before.
+        let mut target = Target::new(Some(out), true);
+        for name in ["a.toml", "b.toml", "new/d.toml"] {
+            write(&mut target, name, name).expect("it may be replaced");
+        }
+        write(&mut target, "b.toml", "b").expect_err("two have one name");
+        target.commit().expect("nothing is in their way");
+        drop(target);
+        assert_eq!(names(out), ["a.toml", "b.toml", "c.toml", "new"]);
+        assert_eq!(
+            fs::read(out.join("b.toml")).expect("it is there"),
+            b"b.toml"
+        );
+        let mode = |name: &str| {
+            fs::metadata(out.join(name))
+                .expect("it is there")
+                .permissions()
+        };
+        assert_eq!(mode("a.toml"), mode("c.toml"));
+    }
+
+    #[test]
+    fn what_is_taken_back_is_not_there() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let mut target = Target::new(Some(folder.path()), false);
+        for name in ["a.csv", "b.csv"] {
+            write(&mut target, name, name).expect("nothing is in its way");
+        }
+        target.discard("a.csv").expect("it was written");
+        target.commit().expect("nothing is in its way");
+        assert_eq!(names(folder.path()), ["b.csv"]);
+    }
+}
