@@ -336,6 +336,13 @@ impl<'a> Convert<'a> {
             None => row(&spans[0]),
         };
         self.ends = Some([first, row(last)]);
+        self.rows += (trace.times.len() - from) as u64;
+        let outputs = trace.output_tokens.iter().flat_map(|list| &list[from..]);
+        self.empty_answers += outputs.filter(|tokens| **tokens == 0).count() as u64;
+        if self.bad_rows > 0 && !self.skip {
+            // Nothing will come of it; only the faults of the rest are wanted.
+            return Ok(());
+        }
         let columns = [trace.prompt_tokens.is_some(), trace.output_tokens.is_some()];
         if self.columns.is_none() {
             self.columns = Some(columns);
@@ -352,13 +359,6 @@ impl<'a> Convert<'a> {
             writeln!(writer, "{}", header.join(","))?;
         }
         for index in from..trace.times.len() {
-            self.rows += 1;
-            let output = trace.output_tokens.as_ref().map(|list| list[index]);
-            self.empty_answers += u64::from(output == Some(0));
-            if self.bad_rows > 0 && !self.skip {
-                // Nothing will come of it; only the faults of the rest are wanted.
-                continue;
-            }
             write!(writer, "{}", seconds(trace.times[index].0))?;
             for list in [&trace.prompt_tokens, &trace.output_tokens]
                 .into_iter()

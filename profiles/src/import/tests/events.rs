@@ -41,7 +41,7 @@ fn a_run_without_a_time_is_left_out_and_told() {
         let done = import(&text);
         done.says(NoteKind::Skipped, &format!("p.json:8: {says}: left out"));
         done.says(NoteKind::Read, "2 warm runs");
-        assert_eq!(done.number("engines.cpu.stages.run.fixed_s"), 0.0005);
+        assert_eq!(done.number("engines.engine.stages.run.fixed_s"), 0.0005);
         // None of them is a cost.
         let done = import(&profile(&[dur, dur, dur]));
         assert!(done.files.is_empty(), "{}", done.said());
@@ -62,7 +62,7 @@ fn a_run_without_a_time_is_left_out_and_told() {
 #[test]
 fn a_node_below_the_clock_is_a_node_and_one_without_a_time_is_told() {
     let done = import(&profile(&[r#","dur":900"#, r#","dur":500"#]));
-    assert_eq!(done.number("engines.cpu.stages.run.fixed_s"), 0.0005);
+    assert_eq!(done.number("engines.engine.stages.run.fixed_s"), 0.0005);
     assert!(!done.said().contains("left out"), "{}", done.said());
     let text = ORT.replacen("\"dur\" :400", "\"dur\" :-400", 1);
     let done = import(&text);

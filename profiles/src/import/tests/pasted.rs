@@ -167,7 +167,8 @@ fn what_a_forum_escapes_is_what_it_was() {
     let done = bench("t.md", &named);
     assert!(done.file().contains("OpenCL|A"), "{}", done.file());
     let named = in_tables(|line| line.replace("toy 1B", "toy &amp; 1B"));
-    assert!(bench("t.md", &named).said().contains("toy & 1B"));
+    let done = bench("t.md", &named);
+    assert!(done.files[0].0.contains("toy-1b"), "{}", done.files[0].0);
 }
 
 #[test]
@@ -265,7 +266,7 @@ fn stage_tables_take_decimal_commas() {
     let done = rkllm(&comma);
     let numbers = |done: &super::Done| -> Vec<String> {
         let lines = done.files.iter().flat_map(|(_, text)| text.lines());
-        let own = lines.filter(|line| !line.contains("origin") && !line.starts_with('#'));
+        let own = lines.filter(|line| !line.starts_with("source ="));
         own.map(str::to_owned).collect()
     };
     assert_eq!(numbers(&done), numbers(&plain));

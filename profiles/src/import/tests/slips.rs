@@ -82,4 +82,12 @@ fn a_misspelt_key_of_a_job_is_told() {
         "toy.perf.yaml:5: w4a16: `components` is missing",
     );
     assert!(!import(HUB).said().contains("missing; the nearest"));
+    // The file beside it, whose keys are many, is named for what it is.
+    let keys: String = (0..12).map(|index| format!("key_{index}: x\n")).collect();
+    let info = import(&format!("{keys}technical_details:\n  Model size: 1\n"));
+    info.says(
+        NoteKind::Refused,
+        "this is an `info.yaml`, which holds no times",
+    );
+    import("precision:\n  float: {}\n").says(NoteKind::Refused, "the nearest is `precision`");
 }
