@@ -138,7 +138,7 @@ impl Reader<'_> {
         } else {
             let keys: Vec<&str> = node.entries().iter().map(|(key, _)| key.as_str()).collect();
             let wanted = ["precisions", "models"];
-            let near = unknown_for(keys.iter().copied(), wanted.iter().copied());
+            let near = unknown_for(keys.iter().copied(), &wanted.iter().copied());
             let near = near.map_or_else(String::new, |(near, _)| {
                 format!("; the nearest is `{near}`")
             });
@@ -161,7 +161,7 @@ impl Reader<'_> {
             return table.entries();
         }
         let names = node.entries().iter().map(|(name, _)| name.as_str());
-        let near = unknown_for(names, std::iter::once(key));
+        let near = unknown_for(names, &std::iter::once(key));
         let text = match near {
             Some((name, key)) => misspelt(key, name),
             None => format!("`{key}` is missing"),
@@ -176,7 +176,7 @@ impl Reader<'_> {
         let names = node.entries().iter().map(|(name, _)| name.as_str());
         let names = names.filter(|name| !KEYS.contains(name) && !LANGUAGE_KEYS.contains(name));
         let missing = keys.iter().filter(|key| node.get(key).is_none());
-        let Some((name, key)) = unknown_for(names, missing.copied()) else {
+        let Some((name, key)) = unknown_for(names, &missing.copied()) else {
             return false;
         };
         let line = node.get(name).map_or(node.line, |node| node.line);

@@ -44,7 +44,7 @@ fn clean(cell: &str) -> String {
     while let Some(c) = chars.next() {
         match c {
             '\\' if chars.peek().is_some_and(char::is_ascii_punctuation) => {
-                text.extend(chars.next())
+                text.extend(chars.next());
             }
             // `392*392` is a size and no emphasis.
             '*' if text.ends_with(|c: char| c.is_ascii_digit())

@@ -82,10 +82,8 @@ impl Profile {
         }
     }
 
-    fn rows(self, file: &str, notes: &mut Notes) -> Vec<Row> {
-        if self.runs.count > 0 {
-            self.doubts(file, notes);
-        }
+    /// Says which events tell no time.
+    fn timeless(&self, file: &str, notes: &mut Notes) {
         for (faulty, of) in [
             (&self.faulty_runs, "runs"),
             (&self.faulty_others, "other events"),
@@ -98,6 +96,13 @@ impl Profile {
                 notes.skip(file, *line, format!("{text}: left out"));
             }
         }
+    }
+
+    fn rows(self, file: &str, notes: &mut Notes) -> Vec<Row> {
+        if self.runs.count > 0 {
+            self.doubts(file, notes);
+        }
+        self.timeless(file, notes);
         let Self {
             mut runs,
             providers,

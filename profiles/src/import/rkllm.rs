@@ -502,7 +502,7 @@ impl Reader<'_> {
                 }
                 Err::<_, String>(reason) => {
                     self.notes
-                        .skip(self.file, line, format!("`{name}`: {reason}"))
+                        .skip(self.file, line, format!("`{name}`: {reason}"));
                 }
             }
         }

@@ -266,10 +266,10 @@ pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) 
 /// case and what parts words, or a letter or two off.
 pub(crate) fn unknown_for<'n, 'k>(
     unknown: impl Iterator<Item = &'n str>,
-    missing: impl Iterator<Item = &'k str> + Clone,
+    missing: &(impl Iterator<Item = &'k str> + Clone),
 ) -> Option<(&'n str, &'k str)> {
     let plain = |name: &str| -> String {
-        let letters = name.chars().filter(|c| c.is_ascii_alphanumeric());
+        let letters = name.chars().filter(char::is_ascii_alphanumeric);
         letters.map(|c| c.to_ascii_lowercase()).collect()
     };
     let slip = |name: &'n str| {

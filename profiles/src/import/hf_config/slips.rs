@@ -100,7 +100,7 @@ fn table(config: &Config<'_>, table: &Value, wanted: &[&str]) -> Result<(), Faul
     };
     let unknown = table.keys().map(String::as_str).filter(|name| !known(name));
     let missing = wanted.iter().filter(|key| !table.contains_key(**key));
-    match unknown_for(unknown, missing.copied()) {
+    match unknown_for(unknown, &missing.copied()) {
         None => Ok(()),
         Some((name, key)) => Err((config.line(name), misspelt(key, name))),
     }

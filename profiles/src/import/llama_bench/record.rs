@@ -324,7 +324,7 @@ impl Record {
             .iter()
             .filter(|key| names().all(|name| name != **key));
         let unknown = names().filter(|name| !KNOWN.contains(name));
-        match unknown_for(unknown, missing.copied()) {
+        match unknown_for(unknown, &missing.copied()) {
             None => Ok(()),
             Some((name, key)) => Err(format!("column {}", misspelt(key, name))),
         }

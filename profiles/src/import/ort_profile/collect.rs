@@ -158,7 +158,7 @@ impl Profile {
         let took = took.map_err(|why| format!("`dur` {why}"));
         let (start, took) = match start.and_then(|start| Ok((start, took?))) {
             Ok(times) => times,
-            Err(why) => return self.faulty(name, why),
+            Err(why) => return self.faulty(name, &why),
         };
         match what {
             What::Run => self.run(start, took),
@@ -168,7 +168,7 @@ impl Profile {
     }
 
     /// Counts an event that tells no time.
-    fn faulty(&mut self, name: &str, why: String) {
+    fn faulty(&mut self, name: &str, why: &str) {
         let line = self.line.get();
         let kind = if name == "model_run" {
             &mut self.faulty_runs
@@ -283,7 +283,7 @@ impl Profile {
             self.runs.push(run);
         } else {
             // No inference takes less than the clock can tell.
-            self.faulty("model_run", format!("`dur` is {took}: it took no time"));
+            self.faulty("model_run", &format!("`dur` is {took}: it took no time"));
         }
     }
 }

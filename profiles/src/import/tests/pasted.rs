@@ -69,7 +69,7 @@ fn spread(object: &str) -> String {
     object
         .replacen('{', "{\n  ", 1)
         .replace(", \"", ",\n  \"")
-        .replace("}", "\n}")
+        .replace('}', "\n}")
 }
 
 #[test]

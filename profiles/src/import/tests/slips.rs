@@ -83,7 +83,17 @@ fn a_misspelt_key_of_a_job_is_told() {
     );
     assert!(!import(HUB).said().contains("missing; the nearest"));
     // The file beside it, whose keys are many, is named for what it is.
-    let keys: String = (0..12).map(|index| format!("key_{index}: x\n")).collect();
+    let keys = [
+        "name",
+        "id",
+        "status",
+        "headline",
+        "domain",
+        "use_case",
+        "tags",
+        "description",
+    ];
+    let keys = keys.map(|key| format!("{key}: x\n")).concat() + "a: x\nb: x\n";
     let info = import(&format!("{keys}technical_details:\n  Model size: 1\n"));
     info.says(
         NoteKind::Refused,
