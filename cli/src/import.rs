@@ -1,13 +1,14 @@
 //! `crossinfer import`: files that people already have become profiles, models and traces.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use profiles::import::{self, NoteKind, Notes, Options, Sink, Source};
+use profiles::import::{self, NoteKind, Notes, Options, Source};
 
 use crate::failure::{Failure, say};
+use crate::target::Target;
 
 /// Turn benchmark logs, model files and traces into profiles, models and traces.
 ///
@@ -74,6 +75,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BITS", value_parser = bits)]
     weight_bits: Option<f64>,
 
+    /// Import a trace without its faulty rows, which otherwise refuse it: it then has
+    /// fewer arrivals than were recorded.
+    #[arg(long)]
+    skip_bad_rows: bool,
+
     /// These are measurements of your own: origins say `measured`.
     #[arg(long)]
     measured: bool,
@@ -120,6 +126,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         frame: arguments.frame,
         tokens_per_frame: arguments.tokens_per_frame,
         weight_bits: arguments.weight_bits,
+        skip_bad_rows: arguments.skip_bad_rows,
         ours: arguments.measured,
     };
     let mut sources = Vec::new();
@@ -128,6 +135,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut target = Target::new(arguments.out.as_deref(), arguments.force);
     let notes = import::import(kind, sources, &options, &mut target)
+        .and_then(|notes| target.commit().map(|()| notes))
         .map_err(|error| Failure::write(target.shown(), &error))?;
     report(&notes, &target);
     if notes.any(NoteKind::Conflict) {
@@ -147,7 +155,7 @@ pub(crate) fn report(notes: &Notes, target: &Target) {
     if notes.unlisted() > 0 {
         say(&format!("and {} more remarks", notes.unlisted()));
     }
-    for path in &target.written {
+    for path in target.written() {
         say(&format!("wrote: {}", path.display()));
     }
 }
@@ -186,144 +194,6 @@ fn open(path: &Path, sources: &mut Vec<Source>) -> Result<(), Failure> {
         BufReader::with_capacity(1 << 16, file),
     ));
     Ok(())
-}
-
-/// Standard output, a file, or a folder.
-pub(crate) struct Target {
-    out: Option<PathBuf>,
-    folder: bool,
-    force: bool,
-    written: Vec<PathBuf>,
-}
-
-impl Target {
-    pub(crate) fn new(out: Option<&Path>, force: bool) -> Self {
-        let is_file = |path: &Path| {
-            let named = path
-                .extension()
-                .is_some_and(|end| end == "toml" || end == "csv");
-            path.is_file() || (named && !path.is_dir())
-        };
-        Self {
-            out: out.map(Path::to_owned),
-            folder: out.is_some_and(|path| !is_file(path)),
-            force,
-            written: Vec::new(),
-        }
-    }
-
-    pub(crate) fn shown(&self) -> String {
-        let out = self.written.last().or(self.out.as_ref());
-        out.map_or_else(
-            || "standard output".to_owned(),
-            |path| path.display().to_string(),
-        )
-    }
-
-    /// Writes all files or, if one of them is there with other content, none; those that are there as they are stay.
-    pub(crate) fn write_all(&mut self, files: &[(String, Vec<u8>)]) -> Result<(), Failure> {
-        let mut changed = Vec::new();
-        for (name, bytes) in files {
-            let path = self.path(name);
-            let there = path.as_ref().and_then(|path| fs::read(path).ok());
-            match (path, there) {
-                (Some(path), Some(there)) if there == *bytes => {
-                    say(&format!("unchanged: {}", path.display()));
-                }
-                (Some(path), Some(_)) if !self.force => {
-                    return Err(Failure::usage(
-                        format!(
-                            "`{}` exists with other content; nothing is written",
-                            path.display()
-                        ),
-                        "add --force to replace it, or give another --out",
-                    ));
-                }
-                _ => changed.push((name, bytes)),
-            }
-        }
-        for (name, bytes) in changed {
-            let written = self.create(name).and_then(|mut file| {
-                file.write_all(bytes)?;
-                file.flush()
-            });
-            written.map_err(|error| Failure::write(self.shown(), &error))?;
-        }
-        Ok(())
-    }
-
-    fn path(&self, name: &str) -> Option<PathBuf> {
-        let out = self.out.as_ref()?;
-        Some(if self.folder {
-            out.join(name)
-        } else {
-            out.clone()
-        })
-    }
-}
-
-impl Sink for Target {
-    fn many(&self) -> bool {
-        self.folder
-    }
-
-    fn create(&mut self, name: &str) -> io::Result<Box<dyn Write + '_>> {
-        let Some(path) = self.path(name) else {
-            return Ok(Box::new(BufWriter::new(io::stdout().lock())));
-        };
-        self.written.push(path.clone());
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        let file = if self.force {
-            File::create(&path)
-        } else {
-            File::create_new(&path)
-        };
-        let file = file.map_err(|error| {
-            if error.kind() == io::ErrorKind::AlreadyExists {
-                io::Error::new(
-                    io::ErrorKind::AlreadyExists,
-                    "it exists; add --force to replace it",
-                )
-            } else {
-                error
-            }
-        })?;
-        Ok(Box::new(BufWriter::new(file)))
-    }
-
-    fn discard(&mut self, name: &str) -> io::Result<()> {
-        let Some(path) = self.path(name) else {
-            // What is on the screen stays there; the exit status says that it is not whole.
-            return Ok(());
-        };
-        self.written.retain(|written| *written != path);
-        fs::remove_file(path)
-    }
-}
-
-/// Results held back until all of them are there.
-#[derive(Default)]
-pub(crate) struct Held(pub(crate) Vec<(String, Vec<u8>)>);
-
-impl Sink for Held {
-    fn many(&self) -> bool {
-        true
-    }
-
-    fn create(&mut self, name: &str) -> io::Result<Box<dyn Write + '_>> {
-        self.0.push((name.to_owned(), Vec::new()));
-        match self.0.last_mut() {
-            Some((_, bytes)) => Ok(Box::new(bytes)),
-            None => Err(io::Error::other("it was just added")),
-        }
-    }
-
-    fn discard(&mut self, name: &str) -> io::Result<()> {
-        self.0.retain(|(known, _)| known != name);
-        Ok(())
-    }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -25,6 +25,7 @@ mod roofline;
 mod run;
 mod schema;
 mod sweep;
+mod target;
 mod tune;
 mod validate;
 mod validate_live;

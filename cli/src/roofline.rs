@@ -10,8 +10,9 @@ use profiles::roofline::shape::DATA_TYPES;
 use profiles::roofline::{Chip, Efficiencies, Shape, chip, profile};
 
 use crate::failure::{Failure, print, say};
-use crate::import::{Held, Target, report, size};
+use crate::import::{report, size};
 use crate::options::read;
+use crate::target::{Held, Target};
 
 /// Derive a profile from a chip's datasheet and a model's file.
 ///

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use lab::plan::question::Question;
 use lab::plan::{
-    Axis, Case, Plan, PlanError, Probe, Range, Target, Verdict, json, plan, row, table, targets,
+    Axis, Case, Plan, PlanError, Probe, Range, Target, Verdict, json, needs, needs_json,
+    needs_table, plan, row, table, targets,
 };
 use sim::load::Inputs;
 use sim::metrics::LoadVerdict;
@@ -227,6 +228,29 @@ fn an_edge_that_holds_for_runs_of_one_length_says_so() {
     let level = camera(run, WINDOW, 0.1, 0.05);
     let level = planned(level, Axis::Streams, "ttft_mean <= 3 s", range).unwrap();
     assert!(level.rises.is_empty(), "{:?}", level.rises);
+}
+
+/// To see it fail, let `needs` ask nothing of longer runs.
+#[test]
+fn the_least_chip_holds_for_runs_of_one_length_and_says_so() {
+    let text = camera("horizon_s = 300\nwarm_up_s = 30", "", 0.1, 0.05);
+    let library = Folder::new(root().join("profiles"));
+    let mut case = case(&library, Path::new("camera.toml"), text);
+    case.replications = Some(4);
+    let targets = targets(&["ttft_p95 <= 8 s".to_owned()]).unwrap();
+    let found = needs(&case, "x", &targets).unwrap();
+    let at = found.list.iter().position(|need| !need.rises.is_empty());
+    let at = at.expect("contexts grow");
+    let (need, rise) = (&found.list[at], &found.list[at].rises[0]);
+    assert_eq!(Some(rise.load), need.between.1.or(need.between.0));
+    assert_eq!((rise.run_s, rise.longer_s), (300.0, 600.0));
+    assert!(rise.cause.contains("`keep`"), "{rise:?}");
+    let told = needs_table(&targets, &found);
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(") `ttft_p95` is"), "{told}");
+    assert!(told.contains("in runs of 300 s and"), "{told}");
+    let document = &needs_json(&found)["needs"][at];
+    assert_eq!(document["rises_with_length"][0]["times"], rise.load);
 }
 
 /// To see it fail, name the busiest engine first.

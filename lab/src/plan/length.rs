@@ -9,6 +9,7 @@ use sim::world::World;
 use super::Case;
 use super::axis::Axis;
 use super::probe::{Probe, Verdict};
+use super::scale::Resource;
 use super::search::Edge;
 use super::target::Target;
 
@@ -22,7 +23,7 @@ const RISE: f64 = 0.05;
 pub struct Rise {
     /// The target, as the user wrote it.
     pub target: String,
-    /// The load at which this was seen: of the edge, the end that meets, else the other.
+    /// The load, or the times of a resource, at which this was seen: of the edge, the end that meets, else the other.
     pub load: f64,
     /// Length of the runs, s.
     pub run_s: f64,
@@ -55,7 +56,18 @@ pub(super) fn rises(
     }) else {
         return Ok(Vec::new());
     };
-    let Some((world, longer)) = both(case, axis, load) else {
+    rises_at(case, Some((axis, load)), None, targets)
+}
+
+/// The same of one load, or of the scenario as it is with some times of a resource.
+pub(super) fn rises_at(
+    case: &Case<'_>,
+    axis: Option<(Axis, f64)>,
+    change: Option<(&Resource, f64)>,
+    targets: &[Target],
+) -> Result<Vec<Rise>, Faults> {
+    let load = axis.map_or_else(|| change.map_or(1.0, |(_, times)| times), |(_, load)| load);
+    let Some((world, longer)) = both(case, axis, change) else {
         return Ok(Vec::new());
     };
     let runs = case.count(&world, true);
@@ -85,17 +97,24 @@ pub(super) fn rises(
     Ok(targets.iter().enumerate().filter_map(worse).collect())
 }
 
-/// The world at a load, and the same for longer, on draws that no search has seen; `None` where nothing but its
-/// sources' counts ends a run.
-fn both(case: &Case<'_>, axis: Axis, load: f64) -> Option<(World, World)> {
-    let text = axis.at(&case.text, load).ok()?;
+/// The world at a load or with some times of a resource, and the same for longer, on draws that no search has seen;
+/// `None` where nothing but its sources' counts ends a run.
+fn both(
+    case: &Case<'_>,
+    axis: Option<(Axis, f64)>,
+    change: Option<(&Resource, f64)>,
+) -> Option<(World, World)> {
+    let text = match axis {
+        Some((axis, load)) => axis.at(&case.text, load).ok()?,
+        None => case.text.clone(),
+    };
     let of = |text: String| {
         let own = Case {
             name: case.name.clone(),
             text,
             ..*case
         };
-        let mut world = own.world(None, None).ok()?;
+        let mut world = own.world(None, change).ok()?;
         world.seed = Case::fresh_seed(&world);
         Some(world)
     };

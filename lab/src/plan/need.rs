@@ -1,5 +1,6 @@
 //! The least of each resource that a load needs, the others as they are.
 
+use super::length::{self, Rise};
 use super::probe::Verdict;
 use super::scale::Resource;
 use super::search::Look;
@@ -22,6 +23,8 @@ pub struct Need {
     pub between: (Option<f64>, Option<f64>),
     /// Why more of it alone does not help.
     pub remark: Option<String>,
+    /// Targets whose metrics rise with the length of the runs, at the end that meets, else at the other.
+    pub rises: Vec<Rise>,
 }
 
 /// What a scenario needs.
@@ -53,6 +56,11 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
             probe.map(|probe| probe.verdict).map_err(PlanError::Stopped)
         };
         let (between, remark) = least(verdict)?;
+        let rises = match between.1.or(between.0) {
+            Some(times) => length::rises_at(case, None, Some((&resource, times)), targets)
+                .map_err(PlanError::Stopped)?,
+            None => Vec::new(),
+        };
         list.push(Need {
             now: match resource {
                 Resource::Bandwidth => Some((world.memory.bandwidth / 1e9, "GB/s")),
@@ -62,6 +70,7 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
             resource: resource.clone(),
             between,
             remark,
+            rises,
         });
     }
     Ok(Needs {

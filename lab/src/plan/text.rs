@@ -104,23 +104,18 @@ fn edge(plan: &Plan) -> String {
     }
 }
 
-/// A metric that rises with the length of the runs.
-fn rise(plan: &Plan, rise: &Rise) -> String {
-    let of = plan
-        .targets
-        .iter()
-        .find(|target| target.text == rise.target);
+/// A metric that rises with the length of the runs; `at` says where, `meets` whether that end meets the targets.
+fn rise(targets: &[Target], rise: &Rise, at: &str, meets: bool) -> String {
+    let of = targets.iter().find(|target| target.text == rise.target);
     let value = |value| of.map_or_else(String::new, |target| shown(target.metric, value));
     format!(
-        "at {} {} `{}` is {} in runs of {} s and {} in runs of {} s{}: the edge holds for the former; {}",
-        short(rise.load),
-        plan.axis.unit(),
+        "at {at} `{}` is {} in runs of {} s and {} in runs of {} s{}: the edge holds for the former; {}",
         of.map_or_else(String::new, |target| target.metric.to_string()),
         value(rise.means.0),
         short(rise.run_s),
         value(rise.means.1),
         short(rise.longer_s),
-        if rise.verdict == Verdict::Misses && plan.edge.meets.is_some() {
+        if rise.verdict == Verdict::Misses && meets {
             ", which miss a target"
         } else {
             ""
@@ -274,7 +269,10 @@ fn one(out: &mut String, plan: &Plan) {
 /// What is to be said of an edge.
 fn remarks(plan: &Plan) -> Vec<String> {
     let mut list = plan.edge.remarks.clone();
-    list.extend(plan.rises.iter().map(|one| rise(plan, one)));
+    list.extend(plan.rises.iter().map(|one| {
+        let at = format!("{} {}", short(one.load), plan.axis.unit());
+        rise(&plan.targets, one, &at, plan.edge.meets.is_some())
+    }));
     list
 }
 
@@ -286,12 +284,12 @@ fn conditions(out: &mut String, list: &[String]) {
 
 /// What a load needs, as text.
 pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
-    let targets: Vec<&str> = targets.iter().map(|t| t.text.as_str()).collect();
+    let wanted: Vec<&str> = targets.iter().map(|t| t.text.as_str()).collect();
     let mut out = hanging(
         &format!(
             "{}: least of each resource, the others as they are, for {}",
             needs.title,
-            targets.join(" and ")
+            wanted.join(" and ")
         ),
         0,
     );
@@ -301,6 +299,7 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
     let remarks = needs.list.iter().any(|need| need.remark.is_some());
     heads.extend(remarks.then(|| Head::text("")));
     let mut rows = Table::new(heads);
+    let mut longer = Vec::new();
     for need in &needs.list {
         let name = match need.resource {
             Resource::Compute(None) => "compute of every engine".to_owned(),
@@ -312,6 +311,10 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
         };
         let (low, high) = need.between;
         let remark = remarks.then(|| need.remark.clone().unwrap_or_default());
+        longer.extend(need.rises.iter().map(|one| {
+            let at = format!("{} ({name})", value(one.load));
+            rise(targets, one, &at, high.is_some())
+        }));
         let cells = [
             name,
             high.map_or_else(|| "none found".to_owned(), value),
@@ -321,6 +324,9 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
         rows.row(cells.into_iter().chain(remark));
     }
     _ = writeln!(out, "\n{rows}");
+    for remark in &longer {
+        paragraph(&mut out, remark);
+    }
     out
 }
 
@@ -363,16 +369,7 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
                 "monotone": plan.edge.monotone,
                 "range": { "from": plan.edge.range.low, "to": plan.edge.range.high, "ends": plan.reach },
                 "remarks": remarks(plan),
-                "rises_with_length": plan.rises.iter().map(|rise| json!({
-                    "target": rise.target,
-                    "load": rise.load,
-                    "run_s": rise.run_s,
-                    "longer_s": rise.longer_s,
-                    "mean": rise.means.0,
-                    "longer_mean": rise.means.1,
-                    "longer_verdict": rise.verdict.word(),
-                    "cause": rise.cause,
-                })).collect::<Vec<_>>(),
+                "rises_with_length": plan.rises.iter().map(|rise| rise_json(rise, "load")).collect::<Vec<_>>(),
                 "scenarios": { "meets": plan.scenarios.0, "misses": plan.scenarios.1 },
                 "probes": plan.edge.probes.iter().map(|p| probe(plan, p)).collect::<Vec<_>>(),
                 "limits": plan.limits.as_ref().map(|limits| json!({
@@ -397,6 +394,20 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
     json!({ "version": 1, "plans": list, "refused": refused })
 }
 
+/// A metric that rises with the length of the runs, for programs; `at` names what tells where.
+fn rise_json(rise: &Rise, at: &str) -> Value {
+    json!({
+        "target": rise.target,
+        at: rise.load,
+        "run_s": rise.run_s,
+        "longer_s": rise.longer_s,
+        "mean": rise.means.0,
+        "longer_mean": rise.means.1,
+        "longer_verdict": rise.verdict.word(),
+        "cause": rise.cause,
+    })
+}
+
 /// What a need is, for programs.
 pub fn needs_json(needs: &Needs) -> Value {
     let list: Vec<Value> = needs
@@ -410,6 +421,7 @@ pub fn needs_json(needs: &Needs) -> Value {
                 "misses_times": need.between.0,
                 "meets_times": need.between.1,
                 "remark": need.remark,
+                "rises_with_length": need.rises.iter().map(|rise| rise_json(rise, "times")).collect::<Vec<_>>(),
             })
         })
         .collect();

@@ -5,9 +5,29 @@
 
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
-use super::text::{lines, nearest, positive, short};
+use super::text::{lines, misspelt, nearest, positive, short, unknown_for};
 use super::toml_text::number;
 use super::yaml::{Node, parse};
+
+/// Keys of a job's metrics.
+const KEYS: [&str; 8] = [
+    "job_status",
+    "llm_metrics",
+    "inference_time_milliseconds",
+    "inference_time",
+    "primary_compute_unit",
+    "layer_counts",
+    "layer_info",
+    "tool_versions",
+];
+
+/// Keys of a language model's metrics.
+const LANGUAGE_KEYS: [&str; 4] = [
+    "context_length",
+    "time_to_first_token_range_milliseconds",
+    "time_to_first_token_range",
+    "tokens_per_second",
+];
 
 /// Rows of the text of one file.
 pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
@@ -19,7 +39,7 @@ pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         block: 0,
     };
     if text.lines().next().is_some_and(|line| line.contains('\t')) {
-        reader.table(text);
+        reader.rows_of(text);
     } else {
         match parse(text) {
             Ok(node) => reader.document(&node),
@@ -63,9 +83,9 @@ impl Reader<'_> {
     fn document(&mut self, node: &Node) {
         if let Some(precisions) = node.get("precisions") {
             for (precision, of) in precisions.entries() {
-                let components = of.get("components").map_or(&[][..], Node::entries);
+                let components = self.table(of, "components", precision);
                 for (component, of) in components {
-                    let devices = of.get("performance_metrics").map_or(&[][..], Node::entries);
+                    let devices = self.table(of, "performance_metrics", component);
                     for (device, runtimes) in devices {
                         for (runtime, metrics) in runtimes.entries() {
                             let job = Job {
@@ -116,14 +136,12 @@ impl Reader<'_> {
                 }
             }
         } else {
-            let keys: Vec<&str> = node
-                .entries()
-                .iter()
-                .map(|(key, _)| key.as_str())
-                .take(10)
-                .collect();
-            let near = nearest("precisions", keys.iter().copied());
-            let near = near.map_or_else(String::new, |near| format!("; the nearest is `{near}`"));
+            let keys: Vec<&str> = node.entries().iter().map(|(key, _)| key.as_str()).collect();
+            let wanted = ["precisions", "models"];
+            let near = unknown_for(keys.iter().copied(), &wanted.iter().copied());
+            let near = near.map_or_else(String::new, |(near, _)| {
+                format!("; the nearest is `{near}`")
+            });
             let info = if keys.contains(&"technical_details") {
                 ": this is an `info.yaml`, which holds no times; its `perf.yaml` does"
             } else {
@@ -131,15 +149,48 @@ impl Reader<'_> {
             };
             let text = format!(
                 "neither `precisions` nor `models` (keys: {}){near}{info}",
-                keys.join(", ")
+                short(&keys.join(", "))
             );
             self.notes.refuse(self.file, Some(node.line), text);
         }
     }
 
+    /// Entries of the table `key` of a node; says where there is none.
+    fn table<'n>(&mut self, node: &'n Node, key: &str, of: &str) -> &'n [(String, Node)] {
+        if let Some(table) = node.get(key) {
+            return table.entries();
+        }
+        let names = node.entries().iter().map(|(name, _)| name.as_str());
+        let near = unknown_for(names, &std::iter::once(key));
+        let text = match near {
+            Some((name, key)) => misspelt(key, name),
+            None => format!("`{key}` is missing"),
+        };
+        self.notes
+            .skip(self.file, node.line, format!("{of}: {text}"));
+        &[]
+    }
+
+    /// Whether a node has a key that is likely meant for one of `keys` that is missing; says so.
+    fn misspelt(&mut self, node: &Node, keys: &[&str], what: &str) -> bool {
+        let names = node.entries().iter().map(|(name, _)| name.as_str());
+        let names = names.filter(|name| !KEYS.contains(name) && !LANGUAGE_KEYS.contains(name));
+        let missing = keys.iter().filter(|key| node.get(key).is_none());
+        let Some((name, key)) = unknown_for(names, &missing.copied()) else {
+            return false;
+        };
+        let line = node.get(name).map_or(node.line, |node| node.line);
+        let text = format!("{what}: {}", misspelt(key, name));
+        self.notes.skip(self.file, line, text);
+        true
+    }
+
     fn job(&mut self, job: &Job<'_>, metrics: &Node) {
         self.block += 1;
         let what = format!("{} on {} by {}", job.component, job.device, job.runtime);
+        if self.misspelt(metrics, &KEYS, &what) {
+            return;
+        }
         let status = metrics.get("job_status").and_then(Node::text);
         if status.is_some_and(|status| status != "Passed") {
             let text = format!("{what}: the job's status is `{}`", status.unwrap_or(""));
@@ -215,6 +266,9 @@ impl Reader<'_> {
 
     /// Metrics of a language model: the time to the first token of a full context, and the rate after it.
     fn language(&mut self, job: &Job<'_>, metrics: &Node, what: &str) {
+        if self.misspelt(metrics, &LANGUAGE_KEYS, what) {
+            return;
+        }
         let mut identity = Self::identity(job, metrics);
         // Genie and context binaries run on the Hexagon NPU.
         let npu = ["genie", "qnn", "geniex"]
@@ -364,7 +418,7 @@ impl Reader<'_> {
     }
 
     /// A table of times, tab-separated: `model`, `component`, `device`, `runtime`, `inference_time_ms`.
-    fn table(&mut self, text: &str) {
+    fn rows_of(&mut self, text: &str) {
         const NEEDED: [&str; 5] = [
             "model",
             "device",

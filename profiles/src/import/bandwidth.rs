@@ -193,10 +193,15 @@ fn rates(file: &str, line: u64, text: &str, notes: &mut Notes) -> Vec<Rate> {
             continue;
         };
         known = true;
-        let Some((rate, rest)) = leading_number(rest) else {
-            let text = format!("`{name}` has no number: `{}`", text::short(rest.trim()));
-            notes.skip(file, line, text);
-            continue;
+        let number = leading_number(rest).and_then(|number| {
+            number.ok_or_else(|| format!("no number in `{}`", text::short(rest.trim())))
+        });
+        let (rate, rest) = match number {
+            Ok(number) => number,
+            Err(reason) => {
+                notes.skip(file, line, format!("`{name}`: {reason}"));
+                continue;
+            }
         };
         let shown = rest.split([',', ' ', '(']).next().unwrap_or("");
         match named(shown) {
@@ -218,7 +223,7 @@ fn rates(file: &str, line: u64, text: &str, notes: &mut Notes) -> Vec<Rate> {
     // tinymembench's own copies and fills, one a line.
     if !known
         && let Some((name, rest)) = text.rsplit_once(':')
-        && let Some((rate, rest)) = leading_number(rest)
+        && let Ok(Some((rate, rest))) = leading_number(rest)
         && let Some(unit) = named(rest.split([' ', '(']).next().unwrap_or(""))
     {
         let text = format!(

@@ -4,6 +4,7 @@ mod defaults;
 mod kinds;
 mod once;
 mod precision;
+mod slips;
 mod text_model;
 mod vision;
 
@@ -33,6 +34,14 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
                 continue;
             }
         };
+        let config = Config {
+            root: &value,
+            text: &text,
+        };
+        if let Err((line, fault)) = slips::check(&config) {
+            notes.refuse(&file, Some(line), fault);
+            continue;
+        }
         let mut value = value;
         for (key, filled) in defaults::fill(&mut value) {
             let text = format!(
@@ -60,9 +69,10 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
 pub fn shape(file: &str, text: &str, options: &Options) -> Result<crate::roofline::Shape, String> {
     let once::Once(mut value) =
         serde_json::from_str(text).map_err(|error| format!("{file}: no JSON: {error}"))?;
+    let fault = |(line, fault): Fault| format!("{file}:{line}: {fault}");
+    slips::check(&Config { root: &value, text }).map_err(fault)?;
     defaults::fill(&mut value);
     let config = Config { root: &value, text };
-    let fault = |(line, fault): Fault| format!("{file}:{line}: {fault}");
     decoder(&config).map_err(fault)?;
     let mut shape = text_model::roofline(&config, &name(&config, file)).map_err(fault)?;
     shape.vision = vision::roofline(&config, options);

@@ -8,18 +8,44 @@ pub(crate) const CUT: &str =
 /// over. The flag tells whether the row is closed by a bar: one that is not may have been cut.
 pub(crate) fn cells(line: &str) -> Option<(Vec<String>, bool)> {
     let line = line.trim_start_matches(['>', ' ', '\t']).trim_end();
-    let rest = line.strip_prefix('|')?;
-    let closed = rest.ends_with('|');
-    let rest = rest.strip_suffix('|').unwrap_or(rest);
-    Some((rest.split('|').map(clean).collect(), closed))
+    // Some forums escape every bar of a table.
+    let unescaped;
+    let line = if line.starts_with("\\|") {
+        unescaped = line.replace("\\|", "|");
+        &unescaped
+    } else {
+        line
+    };
+    let mut parts = split(line.strip_prefix('|')?);
+    let closed = parts.len() > 1 && parts.last().is_some_and(|last| last.is_empty());
+    if closed {
+        parts.pop();
+    }
+    Some((parts.into_iter().map(clean).collect(), closed))
 }
 
-/// A cell without emphasis, signs that only decorate, and escapes of terminals.
+/// What stands between bars; one behind a backslash is a character of its cell.
+fn split(row: &str) -> Vec<&str> {
+    let mut escaped = false;
+    let bar = |c: char| {
+        let is = c == '|' && !escaped;
+        escaped = c == '\\' && !escaped;
+        is
+    };
+    row.split(bar).collect()
+}
+
+/// A cell without emphasis, signs that only decorate, escapes of terminals and of Markdown, and entities of HTML, as
+/// forums write them.
 fn clean(cell: &str) -> String {
+    let cell = html_escape::decode_html_entities(cell);
     let mut text = String::new();
     let mut chars = cell.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
+            '\\' if chars.peek().is_some_and(char::is_ascii_punctuation) => {
+                text.extend(chars.next());
+            }
             // `392*392` is a size and no emphasis.
             '*' if text.ends_with(|c: char| c.is_ascii_digit())
                 && chars.peek().is_some_and(char::is_ascii_digit) =>

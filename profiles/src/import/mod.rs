@@ -17,6 +17,7 @@ pub mod llama_bench;
 mod markdown;
 mod model;
 mod note;
+mod open;
 pub mod ort_profile;
 pub mod rkllm;
 mod row;
@@ -51,6 +52,22 @@ pub enum Kind {
     Trace,
     /// Memory bandwidth: sbc-bench, STREAM and the like.
     Bandwidth,
+}
+
+impl Kind {
+    /// The word that the command takes for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LlamaBench => "llama-bench",
+            Self::Rkllm => "rkllm",
+            Self::AiHub => "ai-hub",
+            Self::OrtProfile => "ort-profile",
+            Self::Gguf => "gguf",
+            Self::HfConfig => "hf-config",
+            Self::Trace => "trace",
+            Self::Bandwidth => "bandwidth",
+        }
+    }
 }
 
 /// A file, or standard input.
@@ -100,6 +117,8 @@ pub struct Options {
     pub tokens_per_frame: Option<u32>,
     /// Bits of a weight, where the file states the parameters but not their precision.
     pub weight_bits: Option<f64>,
+    /// Whether a trace is imported without its faulty rows; otherwise one of them refuses it.
+    pub skip_bad_rows: bool,
     /// Whether the user measured this, so that origins say `measured` rather than `published`.
     pub ours: bool,
 }
@@ -144,6 +163,10 @@ pub fn import(
 ) -> io::Result<Notes> {
     let mut notes = Notes::default();
     if !named(options, &mut notes) {
+        return Ok(notes);
+    }
+    let sources = open::all(kind, sources, &mut notes);
+    if sources.is_empty() && notes.any(NoteKind::Refused) {
         return Ok(notes);
     }
     let outputs = match kind {

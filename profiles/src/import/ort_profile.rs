@@ -82,15 +82,33 @@ impl Profile {
         }
     }
 
+    /// Says which events tell no time.
+    fn timeless(&self, file: &str, notes: &mut Notes) {
+        for (faulty, of) in [
+            (&self.faulty_runs, "runs"),
+            (&self.faulty_others, "other events"),
+        ] {
+            if let Some((line, first)) = &faulty.first {
+                let text = match faulty.count {
+                    1 => first.clone(),
+                    count => format!("{first}; {count} {of} without a time in all"),
+                };
+                notes.skip(file, *line, format!("{text}: left out"));
+            }
+        }
+    }
+
     fn rows(self, file: &str, notes: &mut Notes) -> Vec<Row> {
         if self.runs.count > 0 {
             self.doubts(file, notes);
         }
+        self.timeless(file, notes);
         let Self {
             mut runs,
             providers,
             events,
             load,
+            faulty_runs,
             ..
         } = self;
         runs.settle();
@@ -103,6 +121,8 @@ impl Profile {
         if runs.is_empty() {
             let text = if events == 0 {
                 "no events: this is no profile of ONNX Runtime".to_owned()
+            } else if faulty_runs.count > 0 {
+                format!("none of {} runs tells how long it took", faulty_runs.count)
             } else {
                 format!("{events} events and no `model_run` among them: no run ended")
             };
@@ -133,8 +153,9 @@ impl Profile {
             return Vec::new();
         }
         let text = format!(
-            "{} warm runs; warm-up {} s, loading {} s, both apart",
+            "{} warm run{}; warm-up {} s, loading {} s, both apart",
             samples.len(),
+            if samples.len() == 1 { "" } else { "s" },
             number(mean(&cold)),
             number(load * 1e-6)
         );

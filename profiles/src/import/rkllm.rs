@@ -384,16 +384,13 @@ impl Reader<'_> {
         cell: &str,
         identity: &Identity,
     ) -> Result<(Test, f64), String> {
-        let time = || {
-            duration_s(cell).ok_or_else(|| format!("`{}` is no time with its unit", short(cell)))
-        };
         match what {
             "img-encoder" | "image-encoder" | "encoder" | "vision" => {
                 let pixels = inside.and_then(|inside| {
                     let (width, height) = inside.split_once(['*', 'x', '×'])?;
                     Some((width.trim().parse().ok()?, height.trim().parse().ok()?))
                 });
-                Ok((Test::Encode { pixels }, time()?))
+                Ok((Test::Encode { pixels }, duration_s(cell)?))
             }
             "prefill" => {
                 let tokens = inside
@@ -406,12 +403,12 @@ impl Reader<'_> {
                         tokens: u64::from(tokens),
                         depth: 0,
                     },
-                    time()?,
+                    duration_s(cell)?,
                 ))
             }
             "decode" => {
                 let (rate, unit) =
-                    leading_number(cell).ok_or_else(|| format!("`{}` is no rate", short(cell)))?;
+                    leading_number(cell)?.ok_or_else(|| format!("`{}` is no rate", short(cell)))?;
                 if !unit.starts_with("tok") || rate <= 0.0 {
                     return Err(format!("`{}` is no rate in tokens/s", short(cell)));
                 }
@@ -491,17 +488,22 @@ impl Reader<'_> {
         ];
         for (name, test, tokens) in tests {
             let (rate, deviation) = with_deviation(cell(name));
-            match positive(&rate) {
-                Ok(rate) => {
+            let read = || {
+                let deviation = deviation.as_deref().map(point).transpose()?;
+                Ok((positive(&rate)?, deviation))
+            };
+            match read() {
+                Ok((rate, deviation)) => {
                     let cv = deviation
-                        .and_then(|text| point(&text).ok()?.parse::<f64>().ok())
+                        .and_then(|text| text.parse::<f64>().ok())
                         .map(|sd| sd / rate);
                     let shown = format!("{} tok/s", cell(name));
                     self.push(line, &identity, test, tokens as f64 / rate, shown, cv);
                 }
-                Err(reason) => self
-                    .notes
-                    .skip(self.file, line, format!("`{name}`: {reason}")),
+                Err::<_, String>(reason) => {
+                    self.notes
+                        .skip(self.file, line, format!("`{name}`: {reason}"));
+                }
             }
         }
     }

@@ -2,17 +2,22 @@
 //! out as a cost that is none.
 
 mod apart;
+mod bad_rows;
 mod cases;
 mod configs;
 mod drift;
+mod events;
 mod exact;
 mod fuzz;
 mod hybrids;
 mod kinds;
 mod lines;
+mod opened;
+mod pasted;
 mod rates;
 mod said;
 mod samples;
+mod slips;
 mod towers;
 
 use std::io::{self, Cursor, Write};

@@ -26,7 +26,7 @@ pub(crate) fn each(
     rows
 }
 
-/// The whole text of a source: UTF-8, or UTF-16 with its byte order mark, as PowerShell's `>` writes it.
+/// The whole text of a source.
 pub(crate) fn whole(source: Source, notes: &mut Notes) -> Option<String> {
     let Source { name, reader } = source;
     let mut bytes = Vec::new();
@@ -42,30 +42,14 @@ pub(crate) fn whole(source: Source, notes: &mut Notes) -> Option<String> {
         );
         return None;
     }
-    let utf16 = |to_u16: fn([u8; 2]) -> u16| {
-        let (pairs, _) = bytes[2..].as_chunks::<2>();
-        char::decode_utf16(pairs.iter().map(|&pair| to_u16(pair))).collect::<Result<String, _>>()
-    };
-    let text = match bytes.as_slice() {
-        [0xff, 0xfe, ..] => utf16(u16::from_le_bytes).ok(),
-        [0xfe, 0xff, ..] => utf16(u16::from_be_bytes).ok(),
-        _ => match String::from_utf8(bytes) {
-            Ok(text) => Some(text),
-            Err(error) => {
-                let at = error.utf8_error().valid_up_to();
-                let line = error.as_bytes()[..at].split(|&byte| byte == b'\n').count();
-                notes.refuse(&name, Some(line as u64), "is not UTF-8 text from here on");
-                return None;
-            }
-        },
-    };
-    let Some(text) = text else {
-        notes.refuse(&name, None, "begins as UTF-16 text and does not go on so");
-        return None;
-    };
-    let text = match text.strip_prefix('\u{feff}') {
-        Some(rest) => rest.to_owned(),
-        None => text,
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..at].split(|&byte| byte == b'\n').count();
+            notes.refuse(&name, Some(line as u64), "is not UTF-8 text from here on");
+            return None;
+        }
     };
     if text.trim().is_empty() {
         notes.add(NoteKind::Refused, &name, Some(1), "the file is empty");
@@ -108,37 +92,67 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number with a decimal comma as one with a point. A comma before exactly three digits parts thousands as well as
-/// decimals, so it is not guessed at.
+/// A number as a program reads it: a decimal comma becomes a point, and what parts thousands (`1,025.25`, `1.025,25`,
+/// `1 025`, `1'025`) goes. One comma before exactly three digits may do either, so it is not guessed at. What is no
+/// number stays as it is.
 pub(crate) fn point(text: &str) -> Result<Cow<'_, str>, String> {
-    let Some((whole, rest)) = text.split_once(',') else {
-        return Ok(Cow::Borrowed(text));
+    let parts: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
+    let marks: Vec<char> = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+    let plain = Ok(Cow::Borrowed(text));
+    let known = |mark: &char| {
+        matches!(
+            mark,
+            ',' | '.' | ' ' | '\'' | '’' | '\u{a0}' | '\u{2009}' | '\u{202f}'
+        )
     };
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(rest) {
-        return Ok(Cow::Borrowed(text));
+    if marks.is_empty() || marks == ['.'] || !marks.iter().all(known) || parts.contains(&"") {
+        return plain;
     }
-    if rest.len() == 3 && whole.len() <= 3 && whole != "0" {
-        return Err(format!(
-            "`{}` is {whole}{rest} or {whole}.{rest}: write it without a comma",
-            short(text)
-        ));
+    let decimal = |mark: char| matches!(mark, ',' | '.');
+    let grouped = |parts: &[&str]| {
+        let (first, rest) = (parts[0].len(), &parts[1..]);
+        (1..=3).contains(&first) && rest.iter().all(|part| part.len() == 3)
+    };
+    let alike = |marks: &[char]| marks.windows(2).all(|two| two[0] == two[1]);
+    match (marks.as_slice(), parts.as_slice()) {
+        ([','], [whole, rest]) if rest.len() == 3 && whole.len() <= 3 && *whole != "0" => {
+            Err(format!(
+                "`{}` is {whole}{rest} or {whole}.{rest}: write it without a comma",
+                short(text)
+            ))
+        }
+        ([','], [whole, rest]) => Ok(Cow::Owned(format!("{whole}.{rest}"))),
+        (marks, parts) if alike(marks) && grouped(parts) => Ok(Cow::Owned(parts.concat())),
+        ([groups @ .., last], [whole @ .., rest])
+            if decimal(*last) && !groups.contains(last) && alike(groups) && grouped(whole) =>
+        {
+            Ok(Cow::Owned(format!("{}.{rest}", whole.concat())))
+        }
+        _ => plain,
     }
-    Ok(Cow::Owned(format!("{whole}.{rest}")))
 }
 
-/// The number that a text starts with, and what follows it.
-pub(crate) fn leading_number(text: &str) -> Option<(f64, &str)> {
+/// The number that a text starts with, and what follows it; `None` if it starts with none.
+///
+/// # Errors
+///
+/// A comma that may be two things.
+pub(crate) fn leading_number(text: &str) -> Result<Option<(f64, &str)>, String> {
     let text = text.trim_start();
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(text.len());
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let part = |at: usize| match bytes[at] {
+        b',' => at > 0 && digit(at - 1) && digit(at + 1),
+        byte => byte == b'.' || byte.is_ascii_digit(),
+    };
+    let end = (0..bytes.len())
+        .find(|at| !part(*at))
+        .unwrap_or(bytes.len());
     // An exponent belongs to the number only if digits follow.
     let end = exponent_end(text, end);
-    let number: f64 = text[..end].parse().ok()?;
-    number
-        .is_finite()
-        .then_some((number, text[end..].trim_start()))
+    let number = point(&text[..end])?.parse::<f64>().ok();
+    let number = number.filter(|number| number.is_finite());
+    Ok(number.map(|number| (number, text[end..].trim_start())))
 }
 
 fn exponent_end(text: &str, end: usize) -> usize {
@@ -153,26 +167,41 @@ fn exponent_end(text: &str, end: usize) -> usize {
     end + 1 + (rest.len() - digits.len()) + count
 }
 
-/// A time with its unit (`ns`, `us`, `ms`, `s`), in seconds. Without a unit there is none.
-pub(crate) fn duration_s(text: &str) -> Option<f64> {
-    let (number, unit) = leading_number(text)?;
+/// A time above zero with its unit (`ns`, `us`, `ms`, `s`), in seconds.
+///
+/// # Errors
+///
+/// Why it is none: without a unit there is none.
+pub(crate) fn duration_s(text: &str) -> Result<f64, String> {
+    let none = || format!("`{}` is no time with its unit", short(text));
+    let (number, unit) = leading_number(text)?.ok_or_else(none)?;
     let scale = match unit.trim().to_ascii_lowercase().as_str() {
         "ns" => 1e-9,
         "us" | "µs" | "μs" => 1e-6,
         "ms" => 1e-3,
         "s" | "sec" | "seconds" => 1.0,
-        _ => return None,
+        _ => return Err(none()),
     };
-    (number > 0.0).then_some(number * scale)
+    if number > 0.0 {
+        Ok(number * scale)
+    } else {
+        Err(format!("`{}` is not positive", short(text)))
+    }
 }
 
 /// Bytes beyond which a size is not to be believed.
 pub(crate) const BYTES_MAX: f64 = 9e15;
 
-/// A size with its unit, in bytes: binary (`MiB`) and decimal (`MB`) units are what they say. It may be out of all
-/// bounds, and not finite.
-pub(crate) fn size_bytes(text: &str) -> Option<f64> {
-    let (number, unit) = leading_number(text)?;
+/// A size with its unit, in bytes, if it is one: binary (`MiB`) and decimal (`MB`) units are what they say. It may be
+/// out of all bounds, and not finite.
+///
+/// # Errors
+///
+/// A comma that may be two things.
+pub(crate) fn size_bytes(text: &str) -> Result<Option<f64>, String> {
+    let Some((number, unit)) = leading_number(text)? else {
+        return Ok(None);
+    };
     let scale = match unit.trim().to_ascii_lowercase().as_str() {
         "b" => 1.0,
         "kib" => 1024.0,
@@ -181,9 +210,9 @@ pub(crate) fn size_bytes(text: &str) -> Option<f64> {
         "kb" => 1e3,
         "mb" => 1e6,
         "gb" => 1e9,
-        _ => return None,
+        _ => return Ok(None),
     };
-    (number > 0.0).then_some(number * scale)
+    Ok((number > 0.0).then_some(number * scale))
 }
 
 /// The start of a text, for messages.
@@ -231,4 +260,34 @@ pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) 
         .filter(|(likeness, _)| *likeness > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| known)
+}
+
+/// Of names without a meaning the first that is likely a slip of one that is missing, and which: the same but for letter
+/// case and what parts words, or a letter or two off.
+pub(crate) fn unknown_for<'n, 'k>(
+    unknown: impl Iterator<Item = &'n str>,
+    missing: &(impl Iterator<Item = &'k str> + Clone),
+) -> Option<(&'n str, &'k str)> {
+    let plain = |name: &str| -> String {
+        let letters = name.chars().filter(char::is_ascii_alphanumeric);
+        letters.map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let slip = |name: &'n str| {
+        let own = plain(name);
+        let near = missing.clone().find(|key| {
+            let key = plain(key);
+            let most = if key.len() < 12 { 1 } else { 2 };
+            strsim::damerau_levenshtein(&own, &key) <= most
+        });
+        Some((name, near?))
+    };
+    unknown.filter(|name| name.len() < 100).find_map(slip)
+}
+
+/// What is said of a key that is missing and of one that is likely meant for it.
+pub(crate) fn misspelt(key: &str, name: &str) -> String {
+    format!(
+        "`{key}` is missing; the nearest is `{}`: rename it, or take it out to import without",
+        short(name)
+    )
 }

@@ -1,22 +1,26 @@
 //! Recorded arrivals as this program's own trace: `time_s`, and lengths where there are any.
 //!
 //! CSV and JSON Lines are read by `sim`'s own reader, a piece at a time, so that a file of any size takes bounded
-//! memory: each piece stands behind the header and the first row, from which wall-clock layouts count.
+//! memory: each piece stands behind the header, the first row, from which wall-clock layouts count, and the last one
+//! before it, which no time may precede.
 //! Query times of video benchmarks (`StreamingBench`, OVO-Bench) become one trace a video.
 
 mod questions;
 
 use std::io::{self, BufRead, Read as _, Write};
+use std::ops::Range;
 
 use sim::diag::Diagnostic;
-use sim::workload::trace_file::{self, TraceFile};
+use sim::workload::trace_file::{self, SoundRows};
 
 use super::note::{NoteKind, Notes};
-use super::text::slug;
+use super::text::{misspelt, slug};
 use super::{Options, Output, Sink, Source};
 
 /// Bytes of a piece.
 const PIECE: usize = 1 << 20;
+/// Faults of rows that are listed; the rest is counted.
+const LISTED: usize = 10;
 /// The longest line: a request with its token ids.
 const LINE_MAX: u64 = 64 << 20;
 
@@ -62,7 +66,7 @@ fn one(
             return Ok(());
         }
     };
-    let start = start.trim_start_matches('\u{feff}').trim_start();
+    let start = start.trim_start();
     let header = start.lines().next().unwrap_or("");
     if start.starts_with('[') || (!start.starts_with('{') && questions::is_header(header)) {
         let outputs = questions::import(source, stem, options, notes);
@@ -71,7 +75,7 @@ fn one(
     let name = format!("{stem}.csv");
     let mut writer = sink.create(&name)?;
     let done = {
-        let mut convert = Convert::new(&source.name, notes);
+        let mut convert = Convert::new(&source.name, options.skip_bad_rows, notes);
         let mut reader = source.reader;
         convert.all(&mut *reader, &mut *writer)?
     };
@@ -114,34 +118,46 @@ struct Convert<'a> {
     notes: &'a mut Notes,
     /// Header of a CSV with its line end; empty of JSON Lines.
     header: String,
-    first: Option<String>,
+    /// The first and the last sound row so far.
+    ends: Option<[String; 2]>,
     piece: String,
     /// Whether a quote of CSV is open at its end.
     quoted: bool,
     /// Line of the piece's first row, and of the next one.
     piece_line: u64,
     line: u64,
-    last: Option<u64>,
     rows: u64,
+    /// Whether faulty rows are left out; otherwise one refuses the file.
+    skip: bool,
+    bad_rows: usize,
+    /// Faults that have been listed.
+    listed: usize,
+    /// Sound rows whose answer has no token.
+    empty_answers: u64,
     columns: Option<[bool; 2]>,
     layout: &'static str,
+    output: &'static str,
 }
 
 impl<'a> Convert<'a> {
-    fn new(file: &'a str, notes: &'a mut Notes) -> Self {
+    fn new(file: &'a str, skip: bool, notes: &'a mut Notes) -> Self {
         Self {
             file,
             notes,
             header: String::new(),
-            first: None,
+            ends: None,
             piece: String::new(),
             quoted: false,
             piece_line: 1,
             line: 0,
-            last: None,
             rows: 0,
+            skip,
+            bad_rows: 0,
+            listed: 0,
+            empty_answers: 0,
             columns: None,
             layout: "",
+            output: "",
         }
     }
 
@@ -176,11 +192,6 @@ impl<'a> Convert<'a> {
                     .refuse(self.file, Some(self.line), "is not UTF-8 text");
                 return Ok(false);
             };
-            let text = if self.line == 1 {
-                text.trim_start_matches('\u{feff}')
-            } else {
-                text
-            };
             if is_json.is_none() {
                 if text.trim().is_empty() {
                     continue;
@@ -199,9 +210,6 @@ impl<'a> Convert<'a> {
             }
             self.piece.push_str(text);
             self.quoted ^= open_quote(text) && is_json == Some(false);
-            if self.first.is_none() && !text.trim().is_empty() && !self.quoted {
-                self.first = Some(self.piece.clone());
-            }
             // A quoted cell may hold line ends: a piece ends where no quote is open.
             if self.piece.len() >= PIECE && !self.quoted {
                 if !self.convert(writer)? {
@@ -216,7 +224,11 @@ impl<'a> Convert<'a> {
                 return Ok(false);
             }
         }
-        if (!self.piece.trim().is_empty() || self.rows == 0) && !self.convert(writer)? {
+        let none = self.rows == 0 && self.bad_rows == 0;
+        if (!self.piece.trim().is_empty() || none) && !self.convert(writer)? {
+            return Ok(false);
+        }
+        if !self.whole() {
             return Ok(false);
         }
         let lengths = match self.columns {
@@ -230,58 +242,112 @@ impl<'a> Convert<'a> {
         Ok(true)
     }
 
+    /// Says what rows are faulty, if any; whether the others are a trace of their own.
+    fn whole(&mut self) -> bool {
+        let (bad, all) = (self.bad_rows, self.rows + self.bad_rows as u64);
+        if bad > 0 && (!self.skip || self.rows == 0) {
+            let help = if self.rows == 0 {
+                ""
+            } else {
+                "; --skip-bad-rows leaves them out"
+            };
+            let text = format!("{bad} of {all} rows are faulty{help}");
+            self.notes.refuse(self.file, None, text);
+            return false;
+        }
+        if bad > 0 {
+            let text = format!(
+                "{bad} of {all} rows are faulty and left out: the trace has fewer arrivals than were recorded"
+            );
+            self.notes.add(NoteKind::Warning, self.file, None, text);
+        }
+        if self.empty_answers > 0 {
+            let text = format!(
+                "{} of {} rows have 0 `{}`: they are played with 1",
+                self.empty_answers, self.rows, self.output
+            );
+            self.notes.add(NoteKind::Warning, self.file, None, text);
+        }
+        true
+    }
+
     /// Converts the piece that is there and empties it.
     fn convert(&mut self, writer: &mut dyn Write) -> io::Result<bool> {
-        let later = self.rows > 0;
         let mut text = self.header.clone();
-        if later && let Some(first) = &self.first {
-            text += first;
-            if !first.ends_with('\n') {
-                text.push('\n');
-            }
+        for row in self.ends.iter().flatten() {
+            text += row;
+            text.push('\n');
         }
         let before = text.len();
         text += &self.piece;
         self.piece.clear();
-        let parsed = match trace_file::parse(self.file, &text) {
-            Ok(parsed) => parsed,
+        let sound = match trace_file::sound_rows(self.file, &text) {
+            Ok(sound) => sound,
             Err(faults) => {
                 for fault in &faults {
-                    self.fault(&text, before, fault);
+                    self.fault(NoteKind::Refused, &text, before, fault);
                 }
                 return Ok(false);
             }
         };
-        if let Some((name, column)) = parsed.misspelt.first() {
-            let text = format!(
-                "column `{column}` is missing; the nearest is `{name}`: rename it, or take it out to import without these lengths"
-            );
+        if let Some((name, column)) = sound.trace.misspelt.first() {
+            let text = format!("column {} these lengths", misspelt(column, name));
             self.notes.refuse(self.file, Some(1), text);
             return Ok(false);
         }
-        for warning in &parsed.warnings {
+        for warning in &sound.trace.warnings {
             let known = self.notes.list.iter().any(|note| note.text == *warning);
             if !known {
                 self.notes
                     .add(NoteKind::Warning, self.file, None, warning.clone());
             }
         }
-        self.rows(&parsed, usize::from(later), writer)
+        self.bad_rows += sound.bad_rows;
+        for fault in &sound.faults {
+            if self.listed < LISTED {
+                self.listed += 1;
+                let kind = if self.skip {
+                    NoteKind::Skipped
+                } else {
+                    NoteKind::Refused
+                };
+                self.fault(kind, &text, before, fault);
+            }
+        }
+        self.rows(&text, before, &sound, writer)?;
+        Ok(true)
     }
 
     fn rows(
         &mut self,
-        parsed: &TraceFile,
-        from: usize,
+        text: &str,
+        before: usize,
+        sound: &SoundRows,
         writer: &mut dyn Write,
-    ) -> io::Result<bool> {
-        let columns = [
-            parsed.prompt_tokens.is_some(),
-            parsed.output_tokens.is_some(),
-        ];
+    ) -> io::Result<()> {
+        let SoundRows { trace, spans, .. } = sound;
+        let from = spans.partition_point(|span| span.start < before);
+        let Some(last) = spans.get(from..).and_then(<[_]>::last) else {
+            return Ok(());
+        };
+        let row = |span: &Range<usize>| text[span.clone()].to_owned();
+        let first = match self.ends.take() {
+            Some([first, _]) => first,
+            None => row(&spans[0]),
+        };
+        self.ends = Some([first, row(last)]);
+        self.rows += (trace.times.len() - from) as u64;
+        let outputs = trace.output_tokens.iter().flat_map(|list| &list[from..]);
+        self.empty_answers += outputs.filter(|tokens| **tokens == 0).count() as u64;
+        if self.bad_rows > 0 && !self.skip {
+            // Nothing will come of it; only the faults of the rest are wanted.
+            return Ok(());
+        }
+        let columns = [trace.prompt_tokens.is_some(), trace.output_tokens.is_some()];
         if self.columns.is_none() {
             self.columns = Some(columns);
-            self.layout = parsed.layout;
+            self.layout = trace.layout;
+            self.output = trace.length_columns().last().unwrap_or("");
             let names = ["time_s", "prompt_tokens", "output_tokens"];
             let there = [true, columns[0], columns[1]];
             let header: Vec<&str> = names
@@ -292,31 +358,20 @@ impl<'a> Convert<'a> {
                 .collect();
             writeln!(writer, "{}", header.join(","))?;
         }
-        for index in from..parsed.times.len() {
-            let time = parsed.times[index].0;
-            if self.last.is_some_and(|last| time < last) {
-                self.notes.refuse(
-                    self.file,
-                    Some(self.piece_line + (index - from) as u64),
-                    "the time is earlier than the row before: sort the rows by time",
-                );
-                return Ok(false);
-            }
-            self.last = Some(time);
-            write!(writer, "{}", seconds(time))?;
-            for list in [&parsed.prompt_tokens, &parsed.output_tokens]
+        for index in from..trace.times.len() {
+            write!(writer, "{}", seconds(trace.times[index].0))?;
+            for list in [&trace.prompt_tokens, &trace.output_tokens]
                 .into_iter()
                 .flatten()
             {
                 write!(writer, ",{}", list[index])?;
             }
             writeln!(writer)?;
-            self.rows += 1;
         }
-        Ok(true)
+        Ok(())
     }
 
-    fn fault(&mut self, text: &str, before: usize, fault: &Diagnostic) {
+    fn fault(&mut self, kind: NoteKind, text: &str, before: usize, fault: &Diagnostic) {
         let at = fault.span.start;
         let ends = |range: &str| range.bytes().filter(|&byte| byte == b'\n').count() as u64;
         let line = if at < before {
@@ -329,7 +384,7 @@ impl<'a> Convert<'a> {
             .as_ref()
             .map_or_else(String::new, |help| format!("; {help}"));
         let text = format!("{}: {}{help}", fault.message, fault.label);
-        self.notes.refuse(self.file, Some(line), text);
+        self.notes.add(kind, self.file, Some(line), text);
     }
 }
 

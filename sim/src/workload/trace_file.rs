@@ -71,12 +71,56 @@ impl TraceFile {
     }
 }
 
+/// The rows of a trace file that are sound, and what is wrong with the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SoundRows {
+    /// The sound rows. Its warnings are of columns alone.
+    pub trace: TraceFile,
+    /// Where each of them stands in the text.
+    pub spans: Vec<Range<usize>>,
+    /// Faults of the other rows, in their order, up to twenty.
+    pub faults: Vec<Diagnostic>,
+    /// Rows that are not sound.
+    pub bad_rows: usize,
+}
+
 /// Reads the text of the trace `file`.
 ///
 /// On failure, every fault of the file, in its order: up to twenty, and one more that counts the
 /// rest.
 pub fn parse(file: &str, text: &str) -> Result<TraceFile, Vec<Diagnostic>> {
-    let mut reader = Reader::new(file);
+    let reader = read(file, text, false);
+    reader.finish(text)
+}
+
+/// Reads what rows of the trace `file` are sound. A row that is earlier than the sound one before it is not.
+///
+/// On failure, the faults: of the columns, or that of which rows there are cannot be told.
+pub fn sound_rows(file: &str, text: &str) -> Result<SoundRows, Vec<Diagnostic>> {
+    let mut reader = read(file, text, true);
+    if reader.rows == 0 || reader.fatal || reader.layout.is_none() {
+        return Err(match reader.finish(text) {
+            Ok(_) => Vec::new(),
+            Err(faults) => faults,
+        });
+    }
+    let mut faults = std::mem::take(&mut reader.faults);
+    faults.sort_by_key(|fault| fault.span.start);
+    let spans = std::mem::take(&mut reader.spans);
+    let bad_rows = reader.bad;
+    reader.faults_beyond = 0;
+    reader.empty_answers = 0;
+    let trace = reader.finish(text)?;
+    Ok(SoundRows {
+        trace,
+        spans,
+        faults,
+        bad_rows,
+    })
+}
+
+fn read<'a>(file: &'a str, text: &str, lenient: bool) -> Reader<'a> {
+    let mut reader = Reader::new(file, lenient);
     // A byte order mark is no part of the first name.
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
     if is_jsonl(file, &text[start..]) {
@@ -84,7 +128,7 @@ pub fn parse(file: &str, text: &str) -> Result<TraceFile, Vec<Diagnostic>> {
     } else {
         csv::read(text, start, &mut reader);
     }
-    reader.finish(text)
+    reader
 }
 
 /// Whether the text is JSONL rather than CSV.
@@ -110,6 +154,16 @@ struct Reader<'a> {
     previous: Option<i128>,
     empty_answers: usize,
     rows: usize,
+    /// Whether rows that are faulty are left out and the others kept.
+    lenient: bool,
+    /// Rows that are faulty.
+    bad: usize,
+    /// Faults by the end of the last row.
+    faults_before: usize,
+    /// Whether a fault is of the whole file rather than of a row.
+    fatal: bool,
+    /// Where each sound row stands; kept only if others are left out.
+    spans: Vec<Range<usize>>,
     /// Columns without a meaning, each warned of once.
     unknown: Vec<String>,
     warnings: Vec<String>,
@@ -121,7 +175,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(file: &'a str) -> Self {
+    fn new(file: &'a str, lenient: bool) -> Self {
         Self {
             file,
             layout: None,
@@ -131,6 +185,11 @@ impl<'a> Reader<'a> {
             previous: None,
             empty_answers: 0,
             rows: 0,
+            lenient,
+            bad: 0,
+            faults_before: 0,
+            fatal: false,
+            spans: Vec::new(),
             unknown: Vec::new(),
             warnings: Vec::new(),
             misspelt: Vec::new(),
@@ -164,6 +223,7 @@ impl<'a> Reader<'a> {
         let Some(layout) = LAYOUTS.iter().find(|layout| layout.fits(names)) else {
             let (label, help) = layout::missing(names);
             self.fault(span, "the trace has no time column".into(), &label, help);
+            self.fatal = true;
             return None;
         };
         for name in names {
@@ -191,6 +251,13 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Counts a row that cannot be read, and whose fault is noted.
+    fn bad_row(&mut self) {
+        self.rows += 1;
+        self.bad += 1;
+        self.faults_before = self.faults.len() + self.faults_beyond;
+    }
+
     /// Takes one row.
     fn row(&mut self, layout: &Layout, row: &Row<'_>) {
         self.rows += 1;
@@ -201,7 +268,7 @@ impl<'a> Reader<'a> {
         let time = self.keep(time);
         if let Some(time) = time {
             // The first of them tells it of all.
-            if !layout.relative && self.times.is_empty() && time > LATEST_NS {
+            if !layout.relative && self.previous.is_none() && !self.fatal && time > LATEST_NS {
                 self.fault(
                     row.time.place().span,
                     format!("the trace starts {:.1e} s after the start of the run", time as f64 * 1e-9),
@@ -211,6 +278,7 @@ impl<'a> Reader<'a> {
                         layout.time
                     )),
                 );
+                self.fatal = true;
             }
             if self.previous.is_some_and(|previous| time < previous) {
                 let Place { span, .. } = row.time.place();
@@ -221,12 +289,23 @@ impl<'a> Reader<'a> {
                     Some("sort the rows by time".into()),
                 );
             }
-            self.previous = Some(time);
         }
         let prompt = self.length(self.prompts.is_some(), layout.prompt, &row.prompt);
         let output = self.length(self.outputs.is_some(), layout.output, &row.output);
+        let faults = self.faults.len() + self.faults_beyond;
+        if faults > self.faults_before {
+            self.faults_before = faults;
+            self.bad += 1;
+            if !self.lenient {
+                self.previous = time.or(self.previous);
+            }
+            return;
+        }
+        self.previous = time;
         self.empty_answers += usize::from(output == Some(0));
-        // After a fault nothing is returned, so the columns need not stay in step.
+        if self.lenient {
+            self.spans.push(row.span.clone());
+        }
         self.times.extend(time);
         if let Some(prompts) = &mut self.prompts {
             prompts.extend(prompt);

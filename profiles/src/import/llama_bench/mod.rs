@@ -5,6 +5,7 @@
 //! become part of its rows' identity; anything else is prose.
 
 mod context;
+mod json;
 mod other;
 mod record;
 mod scan;

@@ -36,8 +36,9 @@ impl Timings {
         };
         let parts = value.trim_start_matches([' ', '=']).split_once('/');
         let parsed = parts.and_then(|(time, count)| {
-            let (ms, unit) = leading_number(time)?;
-            let (count, _) = leading_number(count)?;
+            // The log's own numbers have points.
+            let (ms, unit) = leading_number(time).ok()??;
+            let (count, _) = leading_number(count).ok()??;
             (unit.starts_with("ms") && ms > 0.0 && count >= 1.0)
                 .then_some((ms * 1e-3, count as u64))
         });

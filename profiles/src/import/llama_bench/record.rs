@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::note::{NoteKind, Notes};
 use super::super::row::{Identity, Place, Row, Spread, Test};
 use super::super::stats::mean;
-use super::super::text::{BYTES_MAX, nearest, point, short};
+use super::super::text::{BYTES_MAX, misspelt, nearest, point, short, unknown_for};
 use super::{place, tokens};
 
 /// A value of a field.
@@ -104,6 +104,11 @@ pub(super) fn is_header(line: &str) -> bool {
         .collect();
     let known = names.iter().filter(|name| KNOWN.contains(name)).count();
     names.len() >= 6 && known >= 5 && 2 * known > names.len()
+}
+
+/// Whether llama-bench has had a field of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    KNOWN.contains(&name)
 }
 
 /// A CSV whose header has been read.
@@ -303,7 +308,30 @@ impl Record {
             .map_err(|_| format!("`{name}` is `{}`, not a number of tokens", short(text)))
     }
 
+    /// Refuses a field that is likely meant for one of those that shape a row: as if it were absent, another thing would
+    /// be told.
+    fn misspelt(&self) -> Result<(), String> {
+        const SHAPING: [&str; 6] = [
+            "n_depth",
+            "samples_ns",
+            "stddev_ns",
+            "model_size",
+            "model_type",
+            "backends",
+        ];
+        let names = || self.fields.iter().map(|(name, _)| name.as_str());
+        let missing = SHAPING
+            .iter()
+            .filter(|key| names().all(|name| name != **key));
+        let unknown = names().filter(|name| !KNOWN.contains(name));
+        match unknown_for(unknown, &missing.copied()) {
+            None => Ok(()),
+            Some((name, key)) => Err(format!("column {}", misspelt(key, name))),
+        }
+    }
+
     fn row(&self, file: &str, line: u64, block: u64) -> Result<Row, String> {
+        self.misspelt()?;
         let depth = if self.text("n_depth").is_some() {
             self.count("n_depth")?
         } else {

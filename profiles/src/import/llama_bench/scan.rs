@@ -7,6 +7,7 @@ use super::super::note::{NoteKind, Notes};
 use super::super::row::Row;
 use super::super::text::{Lines, lines, short};
 use super::context::{self, Context, Line};
+use super::json;
 use super::other::{self, Timings};
 use super::record::{self, Csv};
 use super::sweep::{Frontiers, Sweep};
@@ -88,9 +89,12 @@ pub(super) fn rows(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
             done = scan.array(text, start + line.find('[').unwrap_or(0));
             continue;
         }
-        if trimmed.starts_with('{') && trimmed.contains("\"n_prompt\"") {
-            scan.object(number, trimmed);
-            continue;
+        if trimmed.starts_with('{') {
+            let brace = start + line.find('{').unwrap_or(0);
+            if json::is_result(&text[brace..]) {
+                done = scan.object(text, brace);
+                continue;
+            }
         }
         let next = all.get(index + 1).map_or("", |(_, line)| line);
         scan.line(number, line, trimmed, next);
@@ -131,7 +135,7 @@ impl Scan<'_> {
             return None;
         }
         let value: Value = serde_json::from_str(text).ok()?;
-        if value.get("n_prompt").is_some() {
+        if json::is_result(text.trim_start()) {
             return None;
         }
         Some(other::document(self.file, text, &value, self.notes))
@@ -150,20 +154,30 @@ impl Scan<'_> {
         }
     }
 
-    fn object(&mut self, line: u64, text: &str) {
+    /// Reads the JSON object at byte `start`; returns where to read on.
+    fn object(&mut self, text: &str, start: usize) -> usize {
         self.close();
-        match serde_json::from_str::<Value>(text) {
-            Ok(value) => {
-                // Lines that follow each other are of one session.
-                if self.block == 0 {
-                    self.block = 1;
-                }
+        // Lines that follow each other are of one session.
+        if self.block == 0 {
+            self.block = 1;
+        }
+        self.result(text, start).0
+    }
+
+    /// Reads the result at byte `start`; returns where to read on, and whether it is an object.
+    fn result(&mut self, text: &str, start: usize) -> (usize, bool) {
+        let line = self.places.at(start);
+        match json::object(text, start, &self.places) {
+            Ok((value, end)) => {
                 let fields = record::fields(&value);
                 self.record(line, fields);
+                (end, true)
             }
-            Err(error) => self
-                .notes
-                .skip(self.file, line, format!("is no JSON object: {error}")),
+            Err(json::Fault { why, next }) => {
+                let text = format!("the object that starts here {why}");
+                self.notes.skip(self.file, line, text);
+                (next, false)
+            }
         }
     }
 
@@ -214,40 +228,9 @@ impl Scan<'_> {
                 at = end;
                 continue;
             }
-            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-            match values.next() {
-                Some(Ok(value)) => {
-                    at += values.byte_offset();
-                    let fields = record::fields(&value);
-                    self.record(line, fields);
-                    count += 1;
-                }
-                other => {
-                    let why = match other {
-                        Some(Err(error)) if error.is_eof() => "is cut off".to_owned(),
-                        Some(Err(error)) => format!("is no JSON: {error}"),
-                        _ => "is empty".to_owned(),
-                    };
-                    self.notes.skip(
-                        self.file,
-                        line,
-                        format!("the object that starts here {why}"),
-                    );
-                    // The next object, if any, starts a line.
-                    let mut next = at;
-                    loop {
-                        let Some(end) = text[next..].find('\n') else {
-                            return text.len();
-                        };
-                        next += end + 1;
-                        let line = &text[next..];
-                        if line.trim_start_matches(' ').starts_with('{') {
-                            break;
-                        }
-                    }
-                    at = next;
-                }
-            }
+            let (next, is_object) = self.result(text, at);
+            at = next;
+            count += usize::from(is_object);
         }
     }
 

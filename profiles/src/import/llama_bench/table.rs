@@ -100,7 +100,13 @@ impl Table {
             match column {
                 Column::Test => timed = test(cell).map(|test| (test, cell)),
                 Column::Size => {
-                    weights = size_bytes(cell);
+                    weights = match size_bytes(cell) {
+                        Ok(weights) => weights,
+                        Err(reason) => {
+                            notes.skip(file, line, format!("the size {reason}"));
+                            return Vec::new();
+                        }
+                    };
                     if weights.is_some_and(|bytes| bytes > BYTES_MAX) {
                         let text = format!("the size `{}` is out of all bounds", short(cell));
                         notes.skip(file, line, text);
@@ -172,7 +178,11 @@ impl Table {
         }
         // Two decimals: a deviation of 0.00 is one run, or rounded away.
         let mut shown = format!("{cell} t/s");
-        let spread = match deviation.map(|text| positive_or_zero(&text)) {
+        let deviation = match &deviation {
+            Some(text) => Some(point(text)?.parse::<f64>()),
+            None => None,
+        };
+        let spread = match deviation {
             Some(Ok(sd)) if sd.is_finite() && sd > 0.0 => Spread::Cv(sd / rate),
             Some(Err(_)) => return Err(format!("the row is cut off at `{}`", short(cell))),
             // Of one run there is none, whatever is printed in its place.
@@ -198,13 +208,6 @@ impl Table {
             block: self.block,
         })
     }
-}
-
-/// A deviation; 0 where it was rounded away.
-fn positive_or_zero(text: &str) -> Result<f64, String> {
-    point(text)?
-        .parse::<f64>()
-        .map_err(|error| error.to_string())
 }
 
 fn is_rate(name: &str) -> bool {

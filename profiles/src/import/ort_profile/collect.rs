@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::super::text::short;
 use super::event::Event;
 
 /// Nodes outside of any run that are held at once: more than a run of a model has.
@@ -104,6 +105,27 @@ pub(super) struct Profile {
     pub(super) lost: u64,
     pub(super) providers: Vec<String>,
     pub(super) overlapping: bool,
+    /// Runs without a time.
+    pub(super) faulty_runs: Faulty,
+    /// Other events without one.
+    pub(super) faulty_others: Faulty,
+}
+
+/// Events that tell no time.
+#[derive(Debug, Default)]
+pub(super) struct Faulty {
+    pub(super) count: u64,
+    /// Line of the first, and what is wrong with it.
+    pub(super) first: Option<(u64, String)>,
+}
+
+/// What an event is of.
+#[derive(Clone, Copy)]
+enum What {
+    Run,
+    Start,
+    Load,
+    Node,
 }
 
 impl Profile {
@@ -117,27 +139,49 @@ impl Profile {
 
     pub(super) fn event(&mut self, event: &Event) {
         self.events += 1;
-        let sound = event.ts.is_finite() && event.dur.is_finite() && event.dur >= 0.0;
-        if !sound {
-            return;
+        let name = event.name.as_str();
+        let what = match event.cat.as_str() {
+            "Session" if name == "model_run" => What::Run,
+            "Session" if name == "session_initialization" => What::Start,
+            "Session" if name.starts_with("model_loading") => What::Load,
+            "Node" if !name.ends_with("_fence_before") && !name.ends_with("_fence_after") => {
+                What::Node
+            }
+            _ => return,
+        };
+        if matches!(what, What::Start) {
+            self.session += 1;
         }
-        match (event.cat.as_str(), event.name.as_str()) {
-            ("Session", "model_run") => self.run(event.ts, event.ts + event.dur),
-            ("Session", "session_initialization") => {
-                self.session += 1;
-                self.load += event.dur;
-            }
-            ("Session", name) if name.starts_with("model_loading") => self.load += event.dur,
-            ("Node", name)
-                if !name.ends_with("_fence_before") && !name.ends_with("_fence_after") =>
-            {
-                self.node(event);
-            }
-            _ => {}
+        let start = event.ts.sound(f64::NEG_INFINITY);
+        let start = start.map_err(|why| format!("`ts` {why}"));
+        let took = event.dur.sound(0.0);
+        let took = took.map_err(|why| format!("`dur` {why}"));
+        let (start, took) = match start.and_then(|start| Ok((start, took?))) {
+            Ok(times) => times,
+            Err(why) => return self.faulty(name, &why),
+        };
+        match what {
+            What::Run => self.run(start, took),
+            What::Start | What::Load => self.load += took,
+            What::Node => self.node(event, start, took),
         }
     }
 
-    fn node(&mut self, event: &Event) {
+    /// Counts an event that tells no time.
+    fn faulty(&mut self, name: &str, why: &str) {
+        let line = self.line.get();
+        let kind = if name == "model_run" {
+            &mut self.faulty_runs
+        } else {
+            &mut self.faulty_others
+        };
+        kind.count += 1;
+        if kind.first.is_none() {
+            kind.first = Some((line, format!("`{}`: {why}", short(name))));
+        }
+    }
+
+    fn node(&mut self, event: &Event, start: f64, took: f64) {
         let name = event
             .args
             .provider
@@ -151,14 +195,14 @@ impl Profile {
             }
             None => 63,
         };
-        let (start, end) = (event.ts, event.ts + event.dur);
+        let end = start + took;
         // A file sorted by start time has the run before its nodes.
         if let Some(run) = &mut self.runs.newest
             && start >= run.start
             && end <= run.end
         {
             run.nodes += 1;
-            add(&mut run.kernels, provider, event.dur);
+            add(&mut run.kernels, provider, took);
             return;
         }
         let open = self.open.entry(event.tid).or_default();
@@ -182,15 +226,15 @@ impl Profile {
             open.pop();
             self.waiting -= 1;
         }
-        add(&mut new.kernels, provider, (event.dur - inside).max(0.0));
+        add(&mut new.kernels, provider, (took - inside).max(0.0));
         // Sorted by start time, the node that encloses comes first: its own part shrinks.
         if let Some(last) = open.last_mut()
             && start >= last.start
             && end <= last.end
         {
             let outer = last.provider;
-            add(&mut last.kernels, outer, -event.dur);
-            add(&mut last.kernels, provider, event.dur);
+            add(&mut last.kernels, outer, -took);
+            add(&mut last.kernels, provider, took);
             last.nodes += 1;
             return;
         }
@@ -202,7 +246,8 @@ impl Profile {
         }
     }
 
-    fn run(&mut self, start: f64, end: f64) {
+    fn run(&mut self, start: f64, took: f64) {
+        let end = start + took;
         let mut run = Run {
             first: self.ran.replace(self.session) != Some(self.session),
             start,
@@ -236,6 +281,9 @@ impl Profile {
         }
         if end > start {
             self.runs.push(run);
+        } else {
+            // No inference takes less than the clock can tell.
+            self.faulty("model_run", &format!("`dur` is {took}: it took no time"));
         }
     }
 }

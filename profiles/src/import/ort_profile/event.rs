@@ -5,6 +5,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::super::text::short;
+
 /// An event of the profile, as far as it is of use.
 #[derive(Debug, Deserialize)]
 pub(super) struct Event {
@@ -12,14 +14,44 @@ pub(super) struct Event {
     pub(super) cat: String,
     #[serde(default)]
     pub(super) name: String,
+    /// Its start, µs.
     #[serde(default)]
-    pub(super) ts: f64,
+    pub(super) ts: Micros,
+    /// How long it took, µs.
     #[serde(default)]
-    pub(super) dur: f64,
+    pub(super) dur: Micros,
     #[serde(default)]
     pub(super) tid: u64,
     #[serde(default)]
     pub(super) args: Args,
+}
+
+/// A time of an event, µs; what stands in its place where it is none.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Micros {
+    /// A number.
+    Number(f64),
+    /// Anything else.
+    Other(serde_json::Value),
+}
+
+impl Default for Micros {
+    fn default() -> Self {
+        Self::Other(serde_json::Value::Null)
+    }
+}
+
+impl Micros {
+    /// The number, or what is wrong with it.
+    pub(super) fn sound(&self, least: f64) -> Result<f64, String> {
+        match self {
+            Self::Number(number) if *number < least => Err(format!("is {number}, below 0")),
+            Self::Number(number) => Ok(*number),
+            Self::Other(serde_json::Value::Null) => Err("is missing".to_owned()),
+            Self::Other(other) => Err(format!("is `{}`, no number", short(&other.to_string()))),
+        }
+    }
 }
 
 /// Arguments of an event; whatever else stands in their place says nothing.

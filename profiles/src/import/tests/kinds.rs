@@ -372,21 +372,3 @@ fn bandwidth_counts_traffic() {
     let done = plain(Kind::Bandwidth, "rates.json", RATES);
     assert_eq!(done.number("engines.gpu.port_gbps"), 200.0);
 }
-
-#[test]
-fn utf16_of_a_windows_shell_is_read() {
-    let bytes: Vec<u8> = std::iter::once(0xfeff)
-        .chain(OLD_TABLE.encode_utf16())
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    let done = run_bytes(
-        Kind::LlamaBench,
-        &Options::default(),
-        &[("w.md", &bytes)],
-        true,
-    );
-    assert_eq!(
-        done.number("engines.gpu.stages.decode.per_token_s"),
-        1.0 / 32.0
-    );
-}

@@ -12,6 +12,8 @@ pub(super) struct Row<'a> {
     pub(super) time: Cell<'a>,
     pub(super) prompt: Cell<'a>,
     pub(super) output: Cell<'a>,
+    /// The row's place.
+    pub(super) span: Range<usize>,
 }
 
 /// A cell.

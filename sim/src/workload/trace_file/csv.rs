@@ -27,6 +27,7 @@ pub(super) fn read(text: &str, start: usize, reader: &mut Reader<'_>) {
         if again && [layout.time, layout.prompt, layout.output].contains(&name) {
             let message = format!("column `{name}` is given twice");
             reader.fault(cell.span.clone(), message, "the second", None);
+            reader.fatal = true;
         }
     }
     let column = |name| names.iter().position(|&column| column == name);
@@ -48,8 +49,8 @@ fn read_row(
 ) {
     if cells.len() != width {
         let message = format!("the row has {} cells, the header {width}", cells.len());
-        reader.rows += 1;
         reader.fault(span, message, "this row", None);
+        reader.bad_row();
         return;
     }
     let [time, prompt, output] =
@@ -61,6 +62,7 @@ fn read_row(
         time,
         prompt,
         output,
+        span,
     };
     reader.row(layout, &row);
 }
@@ -120,6 +122,8 @@ impl<'a> Records<'a> {
                 let Some(length) = self.text[from..].find('"') else {
                     let message = "the quote is never closed".to_owned();
                     reader.fault(start..start + 1, message, "opens here", None);
+                    // How many rows are lost in it nobody can say.
+                    reader.fatal = true;
                     end = self.text.len();
                     break;
                 };

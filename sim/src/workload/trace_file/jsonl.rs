@@ -18,6 +18,7 @@ pub(super) fn read(text: &str, start: usize, reader: &mut Reader<'_>) {
             "must be an object",
             Some("write one object a line, without the brackets".into()),
         );
+        reader.fatal = true;
         return;
     }
     let mut layout = None;
@@ -73,6 +74,7 @@ fn read_row(
         time: cell(layout.time),
         prompt: cell(layout.prompt),
         output: cell(layout.output),
+        span: span.clone(),
     };
     reader.row(layout, &row);
 }
@@ -87,14 +89,13 @@ fn split<'a>(
     fields.clear();
     let whole = at..at + line.len();
     if !line.starts_with('{') {
-        reader.rows += 1;
         let message = "the line is not a JSON object".to_owned();
         let help = Some("write one object a line".to_owned());
         reader.fault(whole, message, "must start with `{`", help);
+        reader.bad_row();
         return false;
     }
     if let Err(error) = serde_json::from_str::<IgnoredAny>(line) {
-        reader.rows += 1;
         // serde_json's columns count bytes from 1; of an early end, one beyond.
         let mut byte = error.column().saturating_sub(1).min(line.len() - 1);
         while !line.is_char_boundary(byte) {
@@ -108,6 +109,7 @@ fn split<'a>(
         let what = text.split(" at line").next().unwrap_or("");
         let message = format!("the line is not JSON: {what}");
         reader.fault(at + byte..at + end, message, "here", None);
+        reader.bad_row();
         return false;
     }
     // The line is valid, so each name has its colon and each value its end.

@@ -153,7 +153,10 @@ pub(super) fn missing(names: &[&str]) -> (String, Option<String>) {
             format!("if `{name}` is in seconds, rename it to `time_s`")
         }
         Some((_, name)) => format!("rename `{name}` to `{wanted}`"),
-        None => "add a column `time_s` with the time of each arrival in seconds".to_owned(),
+        None if wanted == "time_s" => {
+            "add a column `time_s` with the time of each arrival in seconds".to_owned()
+        }
+        None => format!("these are lengths without arrivals: add the column `{wanted}`"),
     };
     (label, Some(help))
 }

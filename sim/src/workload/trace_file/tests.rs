@@ -172,7 +172,10 @@ fn files_that_are_no_traces_are_told_what_to_be() {
         ),
         (
             "num_prefill_tokens,num_decode_tokens\n1,2\n",
-            format!("\"num_prefill_tokens,num_decode_tokens\": {none} `arrived_at` ({add})"),
+            format!(
+                "\"num_prefill_tokens,num_decode_tokens\": {none} `arrived_at` (these are lengths \
+                 without arrivals: add the column `arrived_at`)"
+            ),
         ),
         (
             "[{\"time_s\": 1}]",
@@ -371,4 +374,35 @@ fn wall_clock_times_are_told_once_and_those_that_count_from_the_first_row_are_no
     good("t.csv", "time_s\n0\n999999999\n");
     let burst = "Timestamp,Request tokens,Response tokens\n1730000000.5,4,5\n1730000001.5,4,5\n";
     assert_eq!(good("t.csv", burst).times, ms(&[0, 1000]));
+}
+
+#[test]
+fn sound_rows_are_those_of_the_file_without_the_others() {
+    let text = "time_s,output_tokens\n0,1\n1,x\n3,4\n2,4\n5\n4,2\n\n6,-1\n";
+    let sound = sound_rows("a.csv", text).expect("there are sound rows");
+    assert_eq!(
+        sound.trace,
+        good("a.csv", "time_s,output_tokens\n0,1\n3,4\n4,2\n")
+    );
+    let rows: Vec<&str> = sound.spans.iter().map(|span| &text[span.clone()]).collect();
+    assert_eq!(rows, ["0,1", "3,4", "4,2"]);
+    assert_eq!((sound.bad_rows, sound.faults.len()), (4, 4));
+    // Of the whole file, not of a row.
+    for text in [
+        "time_s\n\"1\n2\n",
+        "a\n1\n",
+        "time_s\n",
+        "time_s,time_s\n1,2\n",
+        "time_s\n2e9\n3e9\n",
+    ] {
+        let faults = sound_rows("a.csv", text).expect_err("it is no trace");
+        assert_eq!(Err(faults), parse("a.csv", text).map(|_| ()));
+    }
+    // More than are listed are counted.
+    let text = format!("time_s\n0\n{}1\n", "x\n".repeat(50));
+    let sound = sound_rows("a.csv", &text).expect("there are sound rows");
+    assert_eq!(
+        (sound.trace.times.len(), sound.bad_rows, sound.faults.len()),
+        (2, 50, 20)
+    );
 }
