@@ -41,22 +41,27 @@ fn text(path: &Path) -> &str {
 fn report(home: &Path) -> PathBuf {
     let (compared, run) = (home.join("compared"), home.join("run"));
     let policies = "state_aware,serial,round_robin";
+    let toy = fs::read_to_string(study().join("toy.toml")).expect("it is there");
+    let named = home.join("named.toml");
+    let nasty = toy.replace("\"front\"", r#""<script>alert(\"x\")&'</script>""#);
+    assert_ne!(nasty, toy);
+    fs::write(&named, nasty).expect("it can be written");
     crossinfer(&[
         "compare",
-        "toy.toml",
+        text(&named),
         "--policies",
         policies,
         "--out",
         text(&compared),
     ]);
-    crossinfer(&["run", "toy.toml", "--out", text(&run)]);
+    crossinfer(&["run", text(&named), "--out", text(&run)]);
     for file in ["detail.json", "summary.json"] {
         let path = run.join(file);
         let written = fs::read_to_string(&path).expect("it was written");
         let stream = first_stream(&written);
         // As long as no window is wide.
         let name = format!("\"<script>alert(1)</script>&'\\\"{}\"", "n".repeat(400));
-        let nasty = written.replace(&format!("\"{stream}\""), &name);
+        let nasty = written.replace(&Value::from(stream).to_string(), &name);
         assert_ne!(nasty, written);
         fs::write(&path, nasty).expect("it can be written");
     }
@@ -167,11 +172,20 @@ fn names_are_text(page: &mut Page) {
         2
     );
     let shown = page.eval("document.getElementById('streams').textContent");
-    assert!(
-        shown
-            .as_str()
-            .is_some_and(|text| text.contains("<script>alert(1)</script>&'\""))
-    );
+    for name in [
+        "<script>alert(1)</script>&'\"",
+        "<script>alert(\"x\")&'</script>-2",
+    ] {
+        assert!(
+            shown.as_str().is_some_and(|text| text.contains(name)),
+            "{name}: {shown}"
+        );
+        let words = page.eval("document.querySelector('main').textContent");
+        assert!(
+            words.as_str().is_some_and(|text| text.contains(name)),
+            "{name}"
+        );
+    }
 }
 
 /// A rectangle of the page's first timeline.

@@ -49,7 +49,10 @@ pub(super) fn ink(RGBColor(r, g, b): RGBColor) -> RGBColor {
 /// Width of a text, pixels. The embedded font is wider than those that viewers of an SVG are likely to have.
 pub(super) fn width(text: &str, size: u32) -> u32 {
     let measured = (FONT, size).into_font().box_size(text);
-    measured.map_or(text.chars().count() as u32 * size / 2, |(width, _)| width)
+    let letters = text.chars().count();
+    // The font has no wide letters, as of Chinese: its box for them is narrower than a viewer's glyph.
+    let wide = screen::width(text).saturating_sub(letters) as u32;
+    measured.map_or(letters as u32 * size / 2, |(width, _)| width) + wide * size * 2 / 5
 }
 
 /// `text` cut to `most` pixels.
