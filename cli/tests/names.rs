@@ -28,14 +28,14 @@ fn folder(test: &str) -> PathBuf {
     let stream = stream
         .replace("copies = 2\n", "")
         .replace("rate_hz = 0.2", "rate_hz = 0.05");
-    let streams: String = NAMES
+    let streams: Vec<String> = NAMES
         .iter()
         .map(|name| {
             let name = toml(name);
             format!("[[streams]]{}", stream.replace("\"front\"", &name))
         })
         .collect();
-    fs::write(path, format!("{head}{streams}")).unwrap();
+    fs::write(path, head.to_owned() + &streams.concat()).unwrap();
     out
 }
 
