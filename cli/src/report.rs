@@ -43,6 +43,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     for path in &arguments.folders {
         results(path, &mut folders)?;
     }
+    for lacks in folders.iter().filter_map(Folder::lacks) {
+        say(&format!("warning: {lacks}"));
+    }
     let page = html::page(&folders).map_err(Failure::internal)?;
     let out = match (&arguments.out, arguments.folders.first()) {
         (Some(out), _) => out.clone(),

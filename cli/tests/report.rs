@@ -1,6 +1,7 @@
 //! The report, in a real browser where there is one.
 
 mod browser;
+mod study;
 
 use std::fs;
 use std::io::Write as _;
@@ -10,14 +11,14 @@ use std::process::Command;
 use browser::Page;
 use serde_json::Value;
 
-fn study() -> PathBuf {
+fn files() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/study.in")
 }
 
 fn crossinfer(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
         .args(arguments)
-        .current_dir(study())
+        .current_dir(files())
         .output()
         .expect("the command runs");
     let error = String::from_utf8_lossy(&output.stderr);
@@ -41,22 +42,25 @@ fn text(path: &Path) -> &str {
 fn report(home: &Path) -> PathBuf {
     let (compared, run) = (home.join("compared"), home.join("run"));
     let policies = "state_aware,serial,round_robin";
+    let nasty = r#""<script>alert(\"x\")&'</script>""#;
+    let named = study::copy("browser-study", |text| text.replace("\"front\"", nasty));
+    let named = named.join("toy.toml");
     crossinfer(&[
         "compare",
-        "toy.toml",
+        text(&named),
         "--policies",
         policies,
         "--out",
         text(&compared),
     ]);
-    crossinfer(&["run", "toy.toml", "--out", text(&run)]);
+    crossinfer(&["run", text(&named), "--out", text(&run)]);
     for file in ["detail.json", "summary.json"] {
         let path = run.join(file);
         let written = fs::read_to_string(&path).expect("it was written");
         let stream = first_stream(&written);
         // As long as no window is wide.
         let name = format!("\"<script>alert(1)</script>&'\\\"{}\"", "n".repeat(400));
-        let nasty = written.replace(&format!("\"{stream}\""), &name);
+        let nasty = written.replace(&Value::from(stream).to_string(), &name);
         assert_ne!(nasty, written);
         fs::write(&path, nasty).expect("it can be written");
     }
@@ -118,9 +122,46 @@ fn conditions_stand_wherever_results_do() {
     }
 }
 
+/// A folder without what `report` draws requests from says so, once, and how to get it.
 #[test]
-fn it_works_in_a_browser() {
-    let Some(name) = browser::installed() else {
+fn what_is_lacking_is_said_once() {
+    let home = folder("lacking");
+    let out = home.join("out");
+    crossinfer(&["run", "toy.toml", "--out", text(&out)]);
+    // The page needs neither of these.
+    for file in ["requests.csv", "trace.perfetto.json"] {
+        fs::remove_file(out.join(file)).expect("it was there");
+    }
+    let report = || {
+        let run = Command::new(env!("CARGO_BIN_EXE_crossinfer"))
+            .args(["report", text(&out)])
+            .output()
+            .expect("the command runs");
+        assert!(run.status.success());
+        let page = fs::read_to_string(out.join("report.html")).expect("it is written");
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        (page, said)
+    };
+    let (page, said) = report();
+    assert!(
+        !page.contains("Not shown") && !said.contains("warning"),
+        "{said}"
+    );
+    fs::remove_file(out.join("detail.json")).expect("it was there");
+    let (page, said) = report();
+    let lacks = "has no detail.json, so that no request and no stage of it is shown";
+    for text in [&page, &said] {
+        assert_eq!(text.matches(lacks).count(), 1, "{text}");
+        assert!(text.contains("`crossinfer run toy.toml --out DIR` writes them"));
+    }
+    assert_eq!(said.matches("warning:").count(), 1, "{said}");
+}
+
+/// The browser of this machine; without one the test is skipped, unless it is asked for.
+fn browser() -> Option<&'static str> {
+    let name = browser::installed();
+    if name.is_none() {
         assert!(
             std::env::var_os("CROSSINFER_BROWSER").is_none(),
             "CROSSINFER_BROWSER asks for a browser, and there is none"
@@ -128,8 +169,56 @@ fn it_works_in_a_browser() {
         // Unlike eprintln!, this is shown even though the test passes.
         let skipped = "SKIPPED: no Chromium here (apt-get install chromium): the report was not tried in a browser";
         _ = writeln!(std::io::stderr(), "{skipped}");
-        return;
-    };
+    }
+    name
+}
+
+/// The page of one comparison: its Pareto front, and what `compare` was asked for beside.
+#[test]
+fn a_comparison_in_a_browser() {
+    let Some(name) = browser() else { return };
+    let home = folder("browser-front");
+    let out = home.join("out");
+    let policies = "state_aware,serial,round_robin,naive,single:cpu";
+    let more = ["--bounds", "--robustness", "--replications", "3"];
+    crossinfer(
+        &[
+            &[
+                "compare",
+                "toy.toml",
+                "--policies",
+                policies,
+                "--out",
+                text(&out),
+            ][..],
+            &more,
+        ]
+        .concat(),
+    );
+    crossinfer(&["report", text(&out)]);
+    let file = out.join("report.html");
+    let mut page = Page::new(name, &home.join("profile"));
+    page.show(1280, 900, false);
+    page.open(&file);
+    points_say_what_they_are(&mut page);
+    for label in ["Bounds", "Robustness", "Quantiles of TTFT, s"] {
+        let rows = format!("document.querySelectorAll('[aria-label=\"{label}\"] tbody tr').length");
+        assert!(
+            page.eval(&rows).as_u64().is_some_and(|rows| rows >= 5),
+            "{label}"
+        );
+    }
+    for (width, dark) in [(1280, true), (360, false), (360, true)] {
+        page.show(width, 844, dark);
+        it_fits(&mut page, width, dark);
+        plots_are_seen(&mut page, width, dark);
+    }
+    nothing_went_wrong(&page, &file);
+}
+
+#[test]
+fn it_works_in_a_browser() {
+    let Some(name) = browser() else { return };
     let home = folder("browser");
     let file = report(&home);
     let mut page = Page::new(name, &home.join("profile"));
@@ -140,6 +229,7 @@ fn it_works_in_a_browser() {
     queries_are_labelled(&mut page);
     hovering_shows_a_stage(&mut page);
     keys_zoom_move_and_step(&mut page);
+    what_is_left_is_not_said_any_more(&mut page);
     streams_and_policies_filter(&mut page);
     the_whole_run_is_of_what_is_shown(&mut page);
     requests_add_up(&mut page);
@@ -149,9 +239,12 @@ fn it_works_in_a_browser() {
         (500, false),
         (390, false),
         (390, true),
+        (360, false),
+        (360, true),
     ] {
         page.show(width, 844, dark);
         it_fits(&mut page, width, dark);
+        plots_are_seen(&mut page, width, dark);
     }
     nothing_went_wrong(&page, &file);
 }
@@ -167,11 +260,20 @@ fn names_are_text(page: &mut Page) {
         2
     );
     let shown = page.eval("document.getElementById('streams').textContent");
-    assert!(
-        shown
-            .as_str()
-            .is_some_and(|text| text.contains("<script>alert(1)</script>&'\""))
-    );
+    for name in [
+        "<script>alert(1)</script>&'\"",
+        "<script>alert(\"x\")&'</script>-2",
+    ] {
+        assert!(
+            shown.as_str().is_some_and(|text| text.contains(name)),
+            "{name}: {shown}"
+        );
+        let words = page.eval("document.querySelector('main').textContent");
+        assert!(
+            words.as_str().is_some_and(|text| text.contains(name)),
+            "{name}"
+        );
+    }
 }
 
 /// A rectangle of the page's first timeline.
@@ -296,6 +398,144 @@ fn keys_zoom_move_and_step(page: &mut Page) {
     assert_eq!(view(page), whole);
 }
 
+/// What screen readers were told last.
+fn live(page: &mut Page) -> String {
+    let said = page.eval("document.getElementById('live').textContent");
+    said.as_str().expect("it is a text").to_owned()
+}
+
+/// Esc leaves a stage: its text is neither shown nor said any more, and the focus is where it was.
+fn what_is_left_is_not_said_any_more(page: &mut Page) {
+    page.eval("document.querySelector('.timeline').focus()");
+    page.key("n");
+    assert!(live(page).contains("took"));
+    page.key("Escape");
+    assert_eq!(live(page), "");
+    assert_eq!(page.eval("document.getElementById('tip').hidden"), true);
+    let focus = "document.activeElement === document.querySelector('.timeline')";
+    assert_eq!(page.eval(focus), true);
+    // From the list of requests there and back.
+    page.eval("document.querySelectorAll('#requests button')[2].focus()");
+    page.eval("document.activeElement.click()");
+    assert_eq!(page.eval(focus), true);
+    assert!(live(page).contains("took"));
+    assert_eq!(page.eval("document.getElementById('tip').hidden"), false);
+    page.key("Escape");
+    assert_eq!(live(page), "");
+    let back = "document.activeElement === document.querySelectorAll('#requests button')[2]";
+    assert_eq!(page.eval(back), true);
+    // A stage of a stream or policy that is hidden is left too.
+    for (which, boxes) in [("stream", 4), ("policy", 2)] {
+        page.eval("document.querySelector('.timeline').focus()");
+        page.key("n");
+        assert!(live(page).contains("took"));
+        let of = if which == "stream" { "streams" } else { "runs" };
+        let toggle = format!(
+            "[...document.querySelectorAll('#{of} input')].slice(0, {boxes}).forEach((box) => box.click())"
+        );
+        page.eval(&toggle);
+        assert_eq!(live(page), "", "{which}");
+        assert_eq!(
+            page.eval("document.getElementById('tip').hidden"),
+            true,
+            "{which}"
+        );
+        page.eval(&toggle);
+    }
+}
+
+/// The text of a point shows while it is pointed at, and while it has the focus.
+fn points_say_what_they_are(page: &mut Page) {
+    page.eval("document.querySelector('.points li').scrollIntoView({ block: 'center' })");
+    let seen = "getComputedStyle(document.querySelector('.points li div')).clipPath === 'none'";
+    assert_eq!(page.eval(seen), false);
+    let at = page.eval(
+        "(() => { const b = document.querySelector('.points li').getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; })()",
+    );
+    page.hover(at[0].as_f64().expect("x"), at[1].as_f64().expect("y"));
+    page.wait(seen);
+    page.hover(1.0, 1.0);
+    page.wait(&format!("!({seen})"));
+    page.eval("document.querySelector('.points li').focus()");
+    page.wait(seen);
+    let inside = page.eval(
+        "(() => {
+           const tip = document.querySelector('.points li div').getBoundingClientRect();
+           const box = document.querySelector('.points').closest('figure').getBoundingClientRect();
+           return tip.left >= box.left && tip.right <= box.right && tip.top >= box.top && tip.bottom <= box.bottom;
+         })()",
+    );
+    assert_eq!(inside, true, "the text is within its figure");
+    let words =
+        page.eval("[...document.querySelectorAll('.points li')].map((point) => point.textContent)");
+    let words: Vec<&str> = words
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    assert!(words.len() >= 3, "{words:?}");
+    for text in words {
+        let beaten = text.contains("beaten by ");
+        assert!(
+            beaten != text.contains("no other beats it in both"),
+            "{text}"
+        );
+        assert!(
+            text.contains("TTFT") || text.contains("ompletion"),
+            "{text}"
+        );
+    }
+    page.eval("document.activeElement.blur()");
+}
+
+/// Marks and lines of plots are three times as light or dark as their ground; their text can be read, and what is
+/// wider than the window moves within its own frame.
+fn plots_are_seen(page: &mut Page, width: u32, dark: bool) {
+    let faint = page.eval(
+        "(() => {
+           const channels = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
+           const light = (rgb) => {
+             const [r, g, b] = rgb.map((c) => c / 255).map((c) => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+             return .2126 * r + .7152 * g + .0722 * b + .05;
+           };
+           const ratio = (a, b) => Math.max(a, b) / Math.min(a, b);
+           const faint = [];
+           for (const node of document.querySelectorAll('figure svg :is(circle, polyline, rect, polygon, text)')) {
+             const style = getComputedStyle(node);
+             const ground = channels(getComputedStyle(node.closest('figure')).backgroundColor).slice(0, 3);
+             // What is drawn more faintly on purpose: lines of the grid, and fills that have an edge.
+             const opacity = Number(style.opacity);
+             if (opacity <= .45) continue;
+             // Palettes are told apart by more than their lightness; black and blue carry what is alone.
+             const of = (kind) => {
+               if (style[kind] === 'none') return null;
+               const named = (node.getAttribute(kind) || '').toUpperCase();
+               return ['#000000', '#0072B2'].includes(named) ? style[kind] : null;
+             };
+             for (const colour of [of('stroke'), of('fill')].filter(Boolean)) {
+               const mixed = channels(colour).slice(0, 3).map((c, i) => opacity * c + (1 - opacity) * ground[i]);
+               const seen = ratio(light(mixed), light(ground));
+               if (seen < 3) faint.push(`${node.outerHTML.slice(0, 90)} ${seen.toFixed(2)}`);
+             }
+           }
+           return faint.slice(0, 5);
+         })()",
+    );
+    assert_eq!(faint, serde_json::json!([]), "on {width}, dark: {dark}");
+    let small = page.eval(
+        "[...document.querySelectorAll('figure svg')].filter((svg) => svg.getBoundingClientRect().width > 0).flatMap((svg) => {
+           const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+           return [...svg.querySelectorAll('text')].map((text) => parseFloat(getComputedStyle(text).fontSize) * scale);
+         }).filter((size) => size < 9).length",
+    );
+    assert_eq!(small, 0, "texts below 9 pixels on {width}");
+    let outside = page.eval(
+        "[...document.querySelectorAll('figure')].filter((figure) => figure.getBoundingClientRect().right > document.documentElement.clientWidth + 1).length",
+    );
+    assert_eq!(outside, 0, "figures wider than the window on {width}");
+}
+
 /// How many pixels of the first timeline have a stream's full colour.
 const COLOURED: &str = "(() => {
   const canvas = document.querySelector('.timeline canvas');
@@ -385,6 +625,10 @@ fn requests_add_up(page: &mut Page) {
 }
 
 fn it_fits(page: &mut Page, width: u32, dark: bool) {
+    // What depends on the width is drawn again in the next frame.
+    page.eval(
+        "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))",
+    );
     let wide = page.eval("document.documentElement.scrollWidth");
     assert!(
         wide.as_u64().is_some_and(|wide| wide <= u64::from(width)),

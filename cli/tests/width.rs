@@ -91,7 +91,7 @@ fn long() -> PathBuf {
             .replace("engine = \"cpu\"", &format!("engine = \"{engine}\""))
             .replace(
                 "\"front\"",
-                &format!("\"front-{}door\"", "of-the-house-".repeat(9)),
+                &format!("\"front-{}door\"", "of-the-house-".repeat(4)),
             )
             .replace("two cameras", &"深度学习 ".repeat(12))
     });

@@ -46,6 +46,19 @@ fn failed(error: impl fmt::Display) -> DrawError {
 /// What drawing on a backend gives.
 type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
+/// A point of a plot, with what it shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Where it is drawn, pixels from the upper left corner.
+    pub at: (i32, i32),
+    /// Its name.
+    pub name: String,
+    /// Its numbers as text, each with its title.
+    pub numbers: [(String, String); 2],
+    /// How it does among the others.
+    pub rank: String,
+}
+
 /// A plot over plain data.
 pub trait Plot {
     /// Width and height in pixels.
@@ -53,6 +66,11 @@ pub trait Plot {
 
     /// What it shows, in a sentence or two, for those who cannot see it.
     fn describe(&self) -> String;
+
+    /// Points that say more where somebody looks closer: none, unless a plot has some.
+    fn marks(&self) -> Result<Vec<Mark>, DrawError> {
+        Ok(Vec::new())
+    }
 
     /// Draws it on an area of [`Self::size`].
     fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB>;

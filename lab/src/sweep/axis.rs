@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Error;
-use super::edit::{Key, KeyKind};
+use super::edit::{Key, KeyKind, split_at};
 use super::row::Type;
 
 /// Most values of one key.
@@ -70,7 +70,7 @@ impl Axis {
     ///
     /// Text that is none of these.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let Some((key, values)) = text.split_once('=') else {
+        let Some((key, values)) = split_at(text, '=') else {
             return Err(Error::asked(
                 format!("`{text}` names no values"),
                 "write KEY=VALUES, as `run.horizon_s=60,600` or `background.bandwidth_gbps=0..10/5`",

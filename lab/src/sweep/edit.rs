@@ -24,7 +24,8 @@ enum Step {
 }
 
 /// A key: `run.horizon_s`, `streams.door.queries.deadline_s` or `streams[0].…` of the scenario,
-/// `soc:memory.bandwidth_gbps` and the like of a profile, or `policy`.
+/// `soc:memory.bandwidth_gbps` and the like of a profile, or `policy`. A name that is not plain stands in quotes, as in
+/// TOML: `streams."door, left".…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Which file it is of.
@@ -44,9 +45,11 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// An empty part, or a place that is no number.
+    /// An empty part, a quote without its end, or a place that is no number.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (kind, path) = match text.split_once(':') {
+            // A colon within the name of a stream, which stands in quotes, is its own.
+            Some((word, _)) if word.contains(QUOTES) => (Kind::Scenario, text),
             Some(("scenario", path)) => (Kind::Scenario, path),
             Some(("soc", path)) => (Kind::Soc, path),
             Some(("model", path)) => (Kind::Model, path),
@@ -54,7 +57,8 @@ impl Key {
             Some((other, _)) => {
                 return Err(Error::asked(
                     format!("`{text}`: there is no file `{other}`"),
-                    "write `soc:`, `model:` or `costs:` before a key of a profile",
+                    "write `soc:`, `model:` or `costs:` before a key of a profile; a name with a colon stands in \
+                     quotes, as `streams.\"door: left\".queries.deadline_s`",
                 ));
             }
             None => (Kind::Scenario, text),
@@ -64,32 +68,14 @@ impl Key {
         } else {
             KeyKind::File(kind)
         };
-        let wrong = || {
+        let steps = steps(path).ok_or_else(|| {
             Error::asked(
                 format!("`{text}` is no key"),
-                "write it with points between, as `run.horizon_s` or `streams.door.queries.deadline_s`",
+                "write it with points between, as `run.horizon_s` or `streams.door.queries.deadline_s`; a name that is \
+                 not plain stands in quotes, as `streams.\"door, left\".queries.deadline_s`, or its place for it, as \
+                 `streams[0].queries.deadline_s`",
             )
-        };
-        let mut steps = Vec::new();
-        for part in parts(path).ok_or_else(wrong)? {
-            let (name, mut places) = part
-                .split_once('[')
-                .map_or((part, ""), |(name, rest)| (name, rest));
-            let name = name.trim_matches('"');
-            if name.is_empty() {
-                return Err(wrong());
-            }
-            steps.push(Step::Name(name.to_owned()));
-            while !places.is_empty() {
-                let (place, rest) = places.split_once(']').ok_or_else(wrong)?;
-                steps.push(Step::Place(place.parse().map_err(|_| wrong())?));
-                places = match rest.strip_prefix('[') {
-                    Some(next) => next,
-                    None if rest.is_empty() => "",
-                    None => return Err(wrong()),
-                };
-            }
-        }
+        })?;
         Ok(Self {
             kind,
             steps,
@@ -180,21 +166,65 @@ impl Key {
     }
 }
 
-/// Splits at points outside of quotes.
-fn parts(path: &str) -> Option<Vec<&str>> {
-    let (mut list, mut from, mut quoted) = (Vec::new(), 0, false);
-    for (at, c) in path.char_indices() {
-        match c {
-            '"' => quoted = !quoted,
-            '.' if !quoted => {
-                list.push(&path[from..at]);
-                from = at + 1;
-            }
-            _ => {}
+/// Marks around a name that is not plain, as in TOML.
+const QUOTES: [char; 2] = ['"', '\''];
+
+/// The names and places of a path.
+fn steps(path: &str) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut rest = path;
+    loop {
+        let (name, after) = if rest.starts_with(QUOTES) {
+            let end = quoted(rest)?;
+            let text: toml_edit::Value = rest[..end].parse().ok()?;
+            (text.as_str()?.to_owned(), &rest[end..])
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            (rest[..end].to_owned(), &rest[end..])
+        };
+        if name.is_empty() || !rest.starts_with(QUOTES) && name.contains(QUOTES) {
+            return None;
         }
+        steps.push(Step::Name(name));
+        rest = after;
+        while let Some(place) = rest.strip_prefix('[') {
+            let (place, after) = place.split_once(']')?;
+            steps.push(Step::Place(place.parse().ok()?));
+            rest = after;
+        }
+        if rest.is_empty() {
+            return Some(steps);
+        }
+        rest = rest.strip_prefix('.')?;
     }
-    list.push(&path[from..]);
-    (!quoted).then_some(list)
+}
+
+/// Where the quoted text ends that `text` begins with.
+fn quoted(text: &str) -> Option<usize> {
+    let mut chars = text.char_indices();
+    let (_, open) = chars.next()?;
+    let mut escaped = false;
+    for (at, c) in chars {
+        if c == open && !escaped {
+            return Some(at + c.len_utf8());
+        }
+        escaped = open == '"' && c == '\\' && !escaped;
+    }
+    None
+}
+
+/// Splits `text` at the first `mark` outside of quotes.
+pub(super) fn split_at(text: &str, mark: char) -> Option<(&str, &str)> {
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        if c == mark {
+            return Some((&text[..at], &text[at + c.len_utf8()..]));
+        }
+        // A quote that never ends is none.
+        let quote = QUOTES.contains(&c).then(|| quoted(&text[at..])).flatten();
+        at += quote.unwrap_or(c.len_utf8());
+    }
+    None
 }
 
 fn toml(value: &Value) -> Result<toml_edit::Value, String> {
@@ -266,6 +296,51 @@ mod tests {
         ] {
             let set = of("a = 1\n", "a", Value::Float(value));
             assert_eq!(set, format!("a = {text}\n"));
+        }
+    }
+
+    /// Whatever a stream is called, its keys can be named.
+    #[test]
+    fn names_that_are_not_plain_stand_in_quotes() {
+        let names = [
+            "<script>alert(\"x\")&'</script>",
+            "front, left",
+            "a|b",
+            "正門",
+            "a.b[0]:c=d",
+            "it's",
+            "back\\slash",
+        ];
+        for name in names {
+            let mut stream = toml_edit::Table::new();
+            stream.insert("name", toml_edit::value(name));
+            stream.insert("k", toml_edit::value(1));
+            let mut list = toml_edit::ArrayOfTables::new();
+            list.push(stream);
+            let mut document = DocumentMut::new();
+            document.insert("streams", Item::ArrayOfTables(list));
+            let basic = name.replace('\\', "\\\\").replace('"', "\\\"");
+            let mut keys = vec![format!("streams.\"{basic}\".k")];
+            if !name.contains('\'') {
+                keys.push(format!("streams.'{name}'.k"));
+            }
+            for key in keys {
+                let text = format!("{key}=2,3");
+                let axis =
+                    crate::sweep::Axis::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+                assert_eq!(axis.count(), Some(2), "{text}");
+                assert_eq!(axis.key.to_string(), key);
+                axis.key.set(&mut document, &Value::Int(7)).expect(&key);
+                assert_eq!(document["streams"][0]["k"].as_integer(), Some(7), "{key}");
+                document["streams"][0]["k"] = toml_edit::value(1);
+                let grid = format!("{key},seed,completion_s.mean");
+                assert!(crate::sweep::Grid::parse(&grid).is_ok(), "{grid}");
+                let fixed = crate::sweep::fixed(&text);
+                assert_eq!(fixed, Ok((key, "2,3".to_owned())));
+            }
+        }
+        for key in ["a.\"b", "a.\"b\"c", "a.\"\"", "a.b\"c", "a.'b.c"] {
+            Key::parse(key).expect_err(key);
         }
     }
 

@@ -7,6 +7,7 @@ use reports::metric::{Better, COMPARED, Metric};
 use reports::number::short;
 use reports::plot::{Cell, Map};
 
+use super::edit::split_at;
 use super::journal::failed;
 use super::row::ERROR;
 use super::table::CSV;
@@ -37,10 +38,12 @@ impl Grid {
                 keys.join(", ")
             )
         };
-        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-        let &[x, y, number] = parts.as_slice() else {
-            return Err(known());
+        let split = || {
+            let (x, rest) = split_at(text, ',')?;
+            let (y, number) = split_at(rest, ',')?;
+            Some((x.trim(), y.trim(), number.trim()))
         };
+        let (x, y, number) = split().ok_or_else(known)?;
         if x == y {
             return Err(format!("`{x}` is given twice; {}", known()));
         }
@@ -103,7 +106,7 @@ impl Grid {
 ///
 /// Text without a key or a value.
 pub fn fixed(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
+    match split_at(text, '=') {
         Some((key, value)) if !key.trim().is_empty() && !value.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.trim().to_owned()))
         }

@@ -17,6 +17,9 @@ pub(super) fn answers(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
                 @for sentence in sentences(folders, entries) { p { (sentence) } }
             }
             @for folder in folders {
+                @if let Some(lacks) = folder.lacks() {
+                    div.answer.warning { p { strong { "Not shown: " } (lacks) } }
+                }
                 @for warning in texts(&folder.document, "warnings") {
                     div.answer.warning { p { strong { "Warning: " } @if folders.len() > 1 { (folder.name) ": " } (warning) } }
                 }

@@ -71,6 +71,9 @@ const start = () => {
     end = lastOf();
     view.set(view.from, view.to);
     const box = byId("timelines");
+    // What goes takes what it shows with it.
+    for (const timeline of timelines) if (timeline.selected !== null && !shownRuns.has(timeline.run)) timeline.select(null);
+    byId("tip").hidden = true;
     box.replaceChildren();
     timelines = runs.filter((run) => shownRuns.has(run)).map((run) => {
       run.timeline ??= new Timeline(run, run.view);
@@ -105,11 +108,18 @@ const start = () => {
     }
     return set;
   };
+  /** A stage of a stream that is not shown is not selected either. */
+  const hidden = () => {
+    for (const timeline of timelines) {
+      const { selected, run, view } = timeline;
+      if (selected !== null && !view.streams.has(run.data.slices.stream[selected])) timeline.select(null);
+    }
+  };
   const toggle = (set, value, on) => { if (on) set.add(value); else set.delete(value); };
   const streamItems = names.map((name, i) => ({ name, on: true, colour: colours[i % colours.length], value: name }));
   const runItems = runs.map((run) => ({ name: run.name, on: shownRuns.has(run), value: run }));
   byId("filters").append(
-    boxes("streams", "Streams", streamItems, (name, on) => { toggle(shownNames, name, on); view.draw(); requests(); }),
+    boxes("streams", "Streams", streamItems, (name, on) => { toggle(shownNames, name, on); hidden(); view.draw(); requests(); }),
     boxes("runs", "Policies", runItems, (run, on) => { toggle(shownRuns, run, on); panels(); }),
   );
   const button = (id, text, title, act) => {
@@ -161,6 +171,9 @@ const start = () => {
       view.set(q.arrived[r] - span * .1, q.ended[r] + span * .1);
       view.draw();
       byId("zoom").scrollIntoView();
+      const { slices } = run.data;
+      const stage = slices.query.findIndex((query, i) => query === q.index[r] && slices.stream[i] === q.stream[r]);
+      if (stage >= 0) run.timeline.open(stage, go);
     });
     go.removeAttribute("id");
     const row = element("tr", {}, element("td", {}, go), cell(clock(q.arrived[r])));
@@ -193,7 +206,11 @@ const start = () => {
   let waiting = 0;
   window.addEventListener("resize", () => {
     cancelAnimationFrame(waiting);
-    waiting = requestAnimationFrame(() => view.draw());
+    waiting = requestAnimationFrame(() => {
+      byId("tip").hidden = true;
+      view.draw();
+      for (const timeline of timelines) timeline.place();
+    });
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view.draw());
   // For tests of this page: the routines that it shows numbers with.

@@ -6,6 +6,7 @@
 mod answer;
 mod data;
 mod document;
+mod limits;
 mod origins;
 mod plots;
 mod read;

@@ -85,7 +85,7 @@ pub(super) fn reproduce(folders: &[Folder]) -> Markup {
                     }
                     None => p { "crossinfer " (text(&folder.document, "tool.version")) ", scenario "
                         (text(&folder.document, "scenario.file")) ", seed " (folder.document["seed"])
-                        "; the folder has no detail.json, so the command and the files that went in are not known." }
+                        "; the command and the files that went in are not known." }
                 }
             }
         }

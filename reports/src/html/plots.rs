@@ -7,7 +7,7 @@ use crate::decision::decision_map;
 use crate::detail::Run;
 use crate::metric::{COMPLETION, ENERGY_PER_REQUEST, Metric, THROUGHPUT};
 use crate::number::{self, percent};
-use crate::plot::{Bar, Bars, Choice, DrawError, Front, Plot, distributions, over_time, svg};
+use crate::plot::{Bar, Bars, Choice, DrawError, Front, Mark, Plot, distributions, over_time, svg};
 
 /// Plots by section.
 pub(super) struct Plots {
@@ -15,13 +15,53 @@ pub(super) struct Plots {
     pub(super) over_time: Markup,
 }
 
+/// Least size of a plot on a screen, in percent of its own: its labels, of 12 pixels, have 9 then.
+const LEGIBLE: u32 = 75;
+/// Most points of a plot that a keyboard stops at; those of the front come first.
+const FOCUSABLE: usize = 60;
+
+/// Whether a plot of this width may be wider than its frame, even in a wide window.
+fn scrolls(width: u32) -> bool {
+    width > 700
+}
+
 /// A plot with its text instead of its picture for those who cannot see it.
 pub(super) fn figure(plot: &impl Plot) -> Result<Markup, DrawError> {
     let picture = svg(plot)?;
     let says = plot.describe();
+    let marks = plot.marks()?;
+    let (width, height) = plot.size();
+    // On a narrow screen a plot keeps the size at which its text can be read, and moves within its frame.
+    let size = format!("min-width:{}px", LEGIBLE * width / 100);
     Ok(html! {
-        figure role="img" aria-label=(says) { div aria-hidden="true" { (PreEscaped(picture)) } }
+        figure tabindex=[scrolls(width).then_some("0")] {
+            div.plot style=(size) {
+                div role="img" aria-label=(says) { div aria-hidden="true" { (PreEscaped(picture)) } }
+                @if !marks.is_empty() { (points(&marks, (width, height))) }
+            }
+        }
     })
+}
+
+/// Points over a picture, each with a text that shows while it is pointed at or has the focus.
+fn points(marks: &[Mark], (width, height): (u32, u32)) -> Markup {
+    let share = |at: i32, of: u32| 100.0 * f64::from(at) / f64::from(of);
+    html! {
+        ul.points aria-label="Points of the plot" {
+            @for (index, mark) in marks.iter().enumerate() {
+                @let (x, y) = (share(mark.at.0, width), share(mark.at.1, height));
+                // The text opens towards the middle, so that it stays within the picture.
+                li.west[x > 50.0].north[y > 50.0] tabindex=[(index < FOCUSABLE).then_some("0")]
+                    style=(format!("left:{x:.2}%;top:{y:.2}%")) {
+                    div {
+                        strong { (mark.name) }
+                        " " span { (mark.rank) }
+                        @for (title, number) in &mark.numbers { " " span { (title) " " b { (number) } } }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Everything that is drawn.

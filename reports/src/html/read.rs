@@ -87,6 +87,25 @@ impl Folder {
             .unwrap_or("untitled")
     }
 
+    /// What is not shown of it, why, and what would bring it, in a sentence; `None`: it is whole.
+    pub fn lacks(&self) -> Option<String> {
+        if self.detail.is_some() {
+            return None;
+        }
+        let (file, command) = match self.document["kind"].as_str() {
+            Some("comparison") => ("compare-detail.json", "compare"),
+            _ => ("detail.json", "run"),
+        };
+        let scenario = self.document["scenario"]["file"].as_str();
+        Some(format!(
+            "`{}` has no {file}, so that no request and no stage of it is shown (its timeline, where its time went, its \
+             distributions, its courses over time and its decision map are left out), nor its command and the files \
+             that went in; `crossinfer {command} {} --out DIR` writes them, with the options that it had.",
+            self.name,
+            scenario.unwrap_or("SCENARIO"),
+        ))
+    }
+
     /// Policies with their measured fields.
     pub fn runs(&self) -> Vec<(&str, &Value)> {
         match self.document["policies"].as_array() {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::limits;
 use super::read::{Entry, Folder, number};
 use crate::interval::Estimate;
 use crate::metric::Better;
@@ -118,6 +119,7 @@ pub(super) fn tables(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
             @if entries.len() > 1 { p.soft { "Bold: best of its column, to the digits shown"
                 @if folders.len() > 1 { ", among the configurations of its folder; what the answer says of runs of different folders is tested" } "." } }
             @for folder in folders { (difference_table(folder, folders.len() > 1)) }
+            (limits::all(folders, entries))
             (work_table(entries))
         }
     }

@@ -1,7 +1,11 @@
 //! The page by its structure; `cli/tests/report.rs` tries it in a browser.
 
+mod compared;
+
 use serde_json::Value;
 use sim::simulation::Simulation;
+
+use compared::comparison;
 
 use super::*;
 use crate::facts::Facts;
@@ -126,7 +130,7 @@ fn nothing_is_fetched() {
 fn every_picture_has_a_text() {
     let (folder, _) = results(0.2, 1000);
     let page = page(&[folder]).expect("it can be drawn");
-    let figures = page.matches("<figure role=\"img\" aria-label=\"").count();
+    let figures = page.matches("<div role=\"img\" aria-label=\"").count();
     assert_eq!(figures, page.matches("<svg").count());
     assert!(figures >= 10);
     for id in page
@@ -152,7 +156,20 @@ fn results_without_detail_have_a_page_without_script() {
     folder.detail = None;
     let page = page(&[folder]).expect("it can be drawn");
     assert!(!page.contains("<script"));
-    assert!(page.contains("the folder has no detail.json"));
+    // Once, with what it lacks and what brings that.
+    assert_eq!(page.matches("has no detail.json").count(), 1);
+    let sentence =
+        "`out` has no detail.json, so that no request and no stage of it is shown (its timeline, ";
+    assert!(page.contains(sentence), "{page}");
+    assert!(page.contains("`crossinfer run toy.toml --out DIR` writes them"));
+    let mut compared = comparison(0.2);
+    assert_eq!(compared.lacks(), None);
+    compared.detail = None;
+    let lacks = compared.lacks().expect("it lacks its detail");
+    assert!(
+        lacks.contains("no compare-detail.json") && lacks.contains("`crossinfer compare toy.toml"),
+        "{lacks}"
+    );
 }
 
 #[test]

@@ -302,17 +302,20 @@ class Timeline {
     const [title, pairs] = this.facts(i);
     tip.replaceChildren(element("strong", {}, title), listing(pairs));
     tip.hidden = false;
+    // Its width depends on the room to the right of where it was.
+    tip.style.left = "0";
     const box = this.node.getBoundingClientRect();
     const left = Math.min(box.left + x + 14, document.documentElement.clientWidth - tip.offsetWidth - 6);
     tip.style.left = `${Math.max(4, left) + window.scrollX}px`;
     tip.style.top = `${box.top + y + 18 + window.scrollY}px`;
   }
 
-  /** Selects a stage, brings it into view and says it. */
+  /** Selects a stage, brings it into view and says it; with none, nothing stays shown or said. */
   select(i) {
     this.selected = i;
     if (i === null) {
       this.show(null);
+      byId("live").textContent = "";
       this.draw();
       return;
     }
@@ -323,10 +326,34 @@ class Timeline {
       this.view.set((from + to - span) / 2, (from + to + span) / 2);
     }
     this.view.draw();
-    const x = (Math.max(this.x(from), this.left) + Math.min(this.x(to), this.width)) / 2;
-    this.show(i, x, this.top(s.lane[i]) + MARKS + BAR / 2);
+    this.place();
     const [title, pairs] = this.facts(i);
     byId("live").textContent = `${title}: ${pairs.map((pair) => pair.join(" ")).join(", ")}`;
+  }
+
+  /** Shows the stage that is selected, if one is, where it is now. */
+  place() {
+    const i = this.selected;
+    if (i === null) return;
+    const s = this.run.data.slices;
+    const [from, to] = [this.x(s.start[i]), this.x(s.start[i] + s.length[i])];
+    const x = (Math.max(from, this.left) + Math.min(to, this.width)) / 2;
+    this.show(i, x, this.top(s.lane[i]) + MARKS + BAR / 2);
+  }
+
+  /** Shows a stage to whoever asked for it elsewhere, and goes back there when it is left. */
+  open(i, asked) {
+    this.asked = asked;
+    this.node.focus({ preventScroll: true });
+    this.select(i);
+  }
+
+  /** Leaves the stage that is selected, if one is. */
+  leave() {
+    const asked = this.asked;
+    this.asked = null;
+    this.select(null);
+    if (asked?.isConnected) asked.focus();
   }
 
   /** The next stage of a shown stream, by start, across lanes. */
@@ -334,12 +361,12 @@ class Timeline {
     if (!this.order) {
       const s = this.run.data.slices;
       this.order = s.start.map((_, i) => i).sort((a, b) => s.start[a] - s.start[b] || s.lane[a] - s.lane[b]);
-      this.place = new Map(this.order.map((i, k) => [i, k]));
+      this.places = new Map(this.order.map((i, k) => [i, k]));
     }
     const s = this.run.data.slices;
     let k = this.selected === null
       ? lowerBound(this.order.length, (k) => s.start[this.order[k]], this.view.from) - (by > 0 ? 1 : 0)
-      : this.place.get(this.selected);
+      : this.places.get(this.selected);
     do k += by; while (k >= 0 && k < this.order.length && !this.view.streams.has(s.stream[this.order[k]]));
     if (k >= 0 && k < this.order.length) this.select(this.order[k]);
   }
@@ -357,6 +384,8 @@ class Timeline {
       moved = 0;
       node.setPointerCapture(event.pointerId);
     });
+    // Whoever goes on elsewhere is not called back.
+    node.addEventListener("blur", () => { this.asked = null; });
     node.addEventListener("pointermove", (event) => {
       const [x, y] = local(event);
       const before = pointers.get(event.pointerId);
@@ -408,7 +437,7 @@ class Timeline {
         Home: () => this.view.reset(),
         n: () => this.step(1),
         p: () => this.step(-1),
-        Escape: () => this.select(null),
+        Escape: () => this.leave(),
       }[event.key];
       if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();

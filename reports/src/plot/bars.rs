@@ -120,8 +120,10 @@ impl Plot for Bars {
             if let Some(value) = bar.value {
                 let colour = draw::colour(0);
                 let whole = [(left, top), (x(value), top + BAR)];
-                let strength = if bar.part.is_some() { 0.45 } else { 0.85 };
+                let strength = if bar.part.is_some() { 0.45 } else { 1.0 };
                 root.draw(&Rectangle::new(whole, colour.mix(strength).filled()))?;
+                // What is pale has an edge, which is seen on any ground.
+                root.draw(&Rectangle::new(whole, colour.stroke_width(1)))?;
                 tip = x(value);
                 if let Some(part) = bar.part {
                     let area = [(left, top), (x(part), top + BAR)];

@@ -40,16 +40,24 @@ pub(super) fn px(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// White or black, whichever is read more easily on a colour.
+/// White or black, whichever is read more easily on a colour. This black stays so on a dark page, where the
+/// [`BLACK`] of what stands on the page's own ground becomes light.
 pub(super) fn ink(RGBColor(r, g, b): RGBColor) -> RGBColor {
     let luma = 0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b);
-    if luma > 140.0 { BLACK } else { WHITE }
+    if luma > 140.0 {
+        RGBColor(1, 1, 1)
+    } else {
+        WHITE
+    }
 }
 
 /// Width of a text, pixels. The embedded font is wider than those that viewers of an SVG are likely to have.
 pub(super) fn width(text: &str, size: u32) -> u32 {
     let measured = (FONT, size).into_font().box_size(text);
-    measured.map_or(text.chars().count() as u32 * size / 2, |(width, _)| width)
+    let letters = text.chars().count();
+    // The font has no wide letters, as of Chinese: its box for them is narrower than a viewer's glyph.
+    let wide = screen::width(text).saturating_sub(letters) as u32;
+    measured.map_or(letters as u32 * size / 2, |(width, _)| width) + wide * size / 2
 }
 
 /// `text` cut to `most` pixels.

@@ -1,14 +1,18 @@
 //! Configurations in a plane of two numbers, with those marked that no other beats in both: the Pareto front.
 
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::draw::{self, LABEL, Stand, TITLE};
-use super::{Drawn, Plot};
+use super::{DrawError, Drawn, Mark, Plot, failed};
 use crate::metric::{Better, Metric};
 use crate::number::short;
 
@@ -22,6 +26,17 @@ const NAMED: usize = 12;
 const LISTED: usize = 1000;
 /// Most configurations that are drawn one by one.
 const SINGLE: usize = 2000;
+/// Most configurations of which the beaten ones have names too.
+const FEW: usize = 30;
+/// How black the least of the marks is: three times as light or dark as what is behind it.
+const FAINT: f64 = 0.5;
+/// Of circles around what is beaten.
+const BEATEN: RGBAColor = RGBAColor(0, 0, 0, 0.6);
+/// What the two marks mean.
+const LEGEND: [&str; 2] = [
+    "not beaten",
+    "beaten: another is as good in both, and better in one",
+];
 /// Side of a square that stands for the configurations within, pixels.
 const SQUARE: i32 = 8;
 
@@ -117,15 +132,38 @@ impl Front {
         list
     }
 
+    /// Those that another beats, by [`Self::choices`].
+    fn beaten(&self) -> Vec<&Choice> {
+        let all = self.choices.iter().zip(self.unbeaten());
+        all.filter_map(|(one, unbeaten)| (!unbeaten).then_some(one))
+            .collect()
+    }
+
+    /// The configuration of the front that beats `one`, which is not on it.
+    fn beater<'c>(&self, one: &Choice, members: &[&'c Choice]) -> Option<&'c Choice> {
+        let (x, y) = &self.goals;
+        let better = |other: &&&Choice| {
+            x.reaches(other.at.0, one.at.0) && y.reaches(other.at.1, one.at.1) && other.at != one.at
+        };
+        members.iter().find(better).copied()
+    }
+
     /// The front as a table in Markdown; of more than a thousand members, the first of them.
     pub fn table(&self) -> String {
-        let plain = |text: &str| text.replace(['|', '\n', '`'], " ");
+        // In a cell, a `|` stands for itself behind a `\`.
+        let plain = |text: &str| text.replace('\n', " ").replace('|', "\\|");
+        // Code ends at as many backquotes as it begins with.
+        let code = |name: &str| {
+            let quotes = name.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+            let (fence, gap) = ("`".repeat(quotes + 1), if quotes > 0 { " " } else { "" });
+            format!("{fence}{gap}{}{gap}{fence}", plain(name))
+        };
         let (x, y) = (plain(&self.goals.0.title), plain(&self.goals.1.title));
         let mut text = format!("| configuration | {x} | {y} |\n| --- | ---: | ---: |\n");
         let members = self.members();
         for one in members.iter().take(LISTED) {
             let (x, y) = (short(one.at.0), short(one.at.1));
-            _ = writeln!(text, "| `{}` | {x} | {y} |", plain(&one.name));
+            _ = writeln!(text, "| {} | {x} | {y} |", code(&one.name));
         }
         if members.len() > LISTED {
             _ = writeln!(text, "\nand {} more.", members.len() - LISTED);
@@ -148,6 +186,40 @@ impl Front {
         };
         // No number here is negative.
         ((low - room).max(0.0), high + room)
+    }
+
+    /// Rows of pixels above the plane.
+    fn top(&self) -> u32 {
+        // Below it stands how many have a name.
+        if self.caption().is_some() { 84 } else { 62 }
+    }
+
+    /// The coordinates of the plane, above the legend.
+    fn chart<'a, DB: DrawingBackend + 'a>(
+        &self,
+        plane: &'a DrawingArea<DB, Shift>,
+    ) -> Result<Chart<'a, DB>, DrawingAreaErrorKind<DB::ErrorType>> {
+        let (left, right) = self.range(|one| one.at.0);
+        let (low, high) = self.range(|one| one.at.1);
+        draw::plane(plane, self.top()).build_cartesian_2d(left..right, low..high)
+    }
+
+    /// Paints what the marks mean.
+    fn legend<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let names = LEGEND.map(str::to_owned);
+        let at = (20, HEIGHT.cast_signed());
+        let dense = self.caption().is_some();
+        draw::legend(root, &names, at, WIDTH - 40, |index, [from, to]| {
+            let (x, y) = (i32::midpoint(from.0, to.0), i32::midpoint(from.1, to.1));
+            if index == 0 {
+                root.draw(&Circle::new((x, y), 6, draw::colour(0).filled()))
+            } else if dense {
+                let area = [(x - 4, y - 4), (x + 3, y + 3)];
+                root.draw(&Rectangle::new(area, BEATEN.filled()))
+            } else {
+                root.draw(&Circle::new((x, y), 4, BEATEN))
+            }
+        })
     }
 
     /// The stairs between the members: what they reach.
@@ -178,9 +250,57 @@ impl Front {
     }
 }
 
+type Chart<'a, DB> = ChartContext<'a, DB, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// Names with their numbers: the first of many.
+fn listing(list: &[&Choice]) -> String {
+    let mut text = String::new();
+    for (index, one) in list.iter().take(NAMED).enumerate() {
+        let before = if index == 0 { ": " } else { "; " };
+        let (x, y) = (short(one.at.0), short(one.at.1));
+        _ = write!(text, "{before}{} {x} and {y}", one.name);
+    }
+    if list.len() > NAMED {
+        _ = write!(text, "; and {} more", list.len() - NAMED);
+    }
+    text
+}
+
 impl Plot for Front {
     fn size(&self) -> (u32, u32) {
-        (WIDTH, HEIGHT)
+        let names = LEGEND.map(str::to_owned);
+        (WIDTH, HEIGHT + draw::legend_height(&names, WIDTH - 40))
+    }
+
+    /// A mark for each configuration that is drawn by itself, the front first.
+    fn marks(&self) -> Result<Vec<Mark>, DrawError> {
+        if self.caption().is_some() {
+            return Ok(Vec::new());
+        }
+        let mut text = String::new();
+        let root = SVGBackend::with_string(&mut text, self.size()).into_drawing_area();
+        let (plane, _) = root.split_vertically(HEIGHT);
+        let chart = self.chart(&plane).map_err(failed)?;
+        let members = self.members();
+        let mark = |one: &Choice, rank: String| {
+            let (x, y) = (&self.goals.0.title, &self.goals.1.title);
+            Mark {
+                at: chart.backend_coord(&one.at),
+                name: one.name.clone(),
+                numbers: [(x, one.at.0), (y, one.at.1)].map(|(title, x)| (title.clone(), short(x))),
+                rank,
+            }
+        };
+        let front = members
+            .iter()
+            .map(|one| mark(one, "no other beats it in both".into()));
+        let beaten = self.beaten();
+        let beaten = beaten.iter().map(|one| {
+            let by = self.beater(one, &members);
+            let by = by.map_or_else(String::new, |by| format!(" by {}", by.name));
+            mark(one, format!("beaten{by}"))
+        });
+        Ok(front.chain(beaten).collect())
     }
 
     fn describe(&self) -> String {
@@ -192,18 +312,10 @@ impl Plot for Front {
             members.len(),
             self.choices.len()
         );
-        for (index, one) in members.iter().take(NAMED).enumerate() {
-            let before = if index == 0 { ": " } else { "; " };
-            _ = write!(
-                text,
-                "{before}{} {} and {}",
-                one.name,
-                short(one.at.0),
-                short(one.at.1)
-            );
-        }
-        if members.len() > NAMED {
-            _ = write!(text, "; and {} more", members.len() - NAMED);
+        text += &listing(&members);
+        let beaten = self.beaten();
+        if !beaten.is_empty() {
+            _ = write!(text, ". Beaten{}", listing(&beaten));
         }
         if self.left_out > 0 {
             _ = write!(
@@ -219,8 +331,6 @@ impl Plot for Front {
     }
 
     fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
-        let (left, right) = self.range(|one| one.at.0);
-        let (low, high) = self.range(|one| one.at.1);
         let title = draw::fit(&self.title, TITLE, WIDTH - 40);
         draw::text(root, &title, (20, 20), TITLE, BLACK, Stand::Left)?;
         let better = |goal: &Goal| match goal.better {
@@ -231,9 +341,8 @@ impl Plot for Front {
         if let Some(caption) = &caption {
             draw::text(root, caption, (20, 44), LABEL, BLACK, Stand::Left)?;
         }
-        // Below it stands how many have a name.
-        let top = if caption.is_some() { 84 } else { 62 };
-        let mut chart = draw::plane(root, top).build_cartesian_2d(left..right, low..high)?;
+        let (above, _) = root.split_vertically(HEIGHT);
+        let mut chart = self.chart(&above)?;
         let titles = (better(&self.goals.0), better(&self.goals.1));
         draw::axes(&mut chart, (&titles.0, &titles.1), (7, 6))?;
         let members = self.members();
@@ -247,7 +356,7 @@ impl Plot for Front {
             density(root, beaten.map(|at| chart.backend_coord(&at)))?;
         } else {
             // Hollow, so that shape alone tells it.
-            chart.draw_series(beaten.map(|at| Circle::new(at, 4, BLACK.mix(0.55))))?;
+            chart.draw_series(beaten.map(|at| Circle::new(at, 4, BEATEN)))?;
         }
         let mut marks: Vec<(i32, i32)> = Vec::new();
         for one in &members {
@@ -284,11 +393,42 @@ impl Plot for Front {
                 "{named} of the {} on the front have room for their names",
                 members.len()
             );
-            let at = (20, top.cast_signed() - 18);
+            let at = (20, self.top().cast_signed() - 18);
             draw::text(root, &note, at, LABEL, BLACK, Stand::Left)?;
         }
-        Ok(())
+        if self.choices.len() <= FEW {
+            let beaten = self.beaten();
+            let beaten = beaten
+                .iter()
+                .map(|one| (chart.backend_coord(&one.at), one.name.as_str()));
+            name_beaten(root, &beaten.collect::<Vec<_>>(), plane, taken)?;
+        }
+        self.legend(root)
     }
+}
+
+/// Writes the names of those that are beaten where there is room.
+fn name_beaten<DB: DrawingBackend>(
+    root: &DrawingArea<DB, Shift>,
+    beaten: &[((i32, i32), &str)],
+    plane: Place,
+    mut taken: Vec<Place>,
+) -> Drawn<DB> {
+    taken.extend(
+        beaten
+            .iter()
+            .map(|&((x, y), _)| [x - 5, y - 5, x + 5, y + 5]),
+    );
+    for &(at, name) in beaten {
+        let name = draw::fit(name, LABEL, NAME) + " (beaten)";
+        let wide = draw::width(&name, LABEL).cast_signed();
+        if let Some(place) = room(at, wide, plane, &taken) {
+            let start = (place[0], i32::midpoint(place[1], place[3]));
+            draw::text(root, &name, start, LABEL, BLACK, Stand::Left)?;
+            taken.push(place);
+        }
+    }
+    Ok(())
 }
 
 /// Left, top, right and bottom, pixels.
@@ -328,175 +468,9 @@ fn density<DB: DrawingBackend>(
     let scale = f64::from(most).ln().max(f64::MIN_POSITIVE);
     for ((x, y), count) in squares {
         let (x, y) = (x * SQUARE, y * SQUARE);
-        let shade = BLACK.mix(0.15 + 0.55 * f64::from(count).ln() / scale);
+        let shade = BLACK.mix(FAINT + (0.9 - FAINT) * f64::from(count).ln() / scale);
         let area = [(x, y), (x + SQUARE - 1, y + SQUARE - 1)];
         root.draw(&Rectangle::new(area, shade.filled()))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::Better::{Higher, Lower};
-    use super::*;
-    use crate::plot::svg;
-
-    fn front(better: (Better, Better), points: &[(f64, f64)]) -> Front {
-        let goal = |title: &str, better| Goal {
-            title: title.into(),
-            better,
-        };
-        let choices = points.iter().enumerate();
-        Front {
-            title: "cells".into(),
-            goals: (goal("TTFT, s", better.0), goal("J/answer", better.1)),
-            choices: choices
-                .map(|(index, &at)| Choice {
-                    name: format!("cell {index}"),
-                    at,
-                })
-                .collect(),
-            left_out: 0,
-        }
-    }
-
-    /// Whether one is at least as good in both and better in one.
-    fn beats(front: &Front, a: &Choice, b: &Choice) -> bool {
-        let (x, y) = &front.goals;
-        x.reaches(a.at.0, b.at.0) && y.reaches(a.at.1, b.at.1) && a.at != b.at
-    }
-
-    #[test]
-    fn members_are_those_that_none_beats() {
-        let points = [
-            (1.0, 9.0),
-            (2.0, 5.0),
-            (3.0, 6.0),
-            (4.0, 1.0),
-            (4.0, 2.0),
-            (2.0, 5.0),
-        ];
-        let names = |better| {
-            let front = front(better, &points);
-            let names = front.members().into_iter().map(|one| one.name.clone());
-            names.collect::<Vec<_>>()
-        };
-        // Equals stay together; `cell 4` is as fast as `cell 3`, and dearer.
-        assert_eq!(
-            names((Lower, Lower)),
-            ["cell 0", "cell 1", "cell 5", "cell 3"]
-        );
-        assert_eq!(names((Higher, Higher)), ["cell 0", "cell 2", "cell 4"]);
-        assert_eq!(names((Higher, Lower)), ["cell 3"]);
-    }
-
-    #[test]
-    fn every_choice_is_drawn_and_the_members_are_marked() {
-        assert!(svg(&front((Lower, Lower), &[])).is_ok());
-        let points: Vec<(f64, f64)> = (0..30)
-            .map(|i| (f64::from(i), f64::from(i * 7 % 30)))
-            .collect();
-        let front = front((Lower, Lower), &points);
-        let picture = svg(&front).expect("it can be drawn");
-        let circles = |radius: &str| picture.matches(&format!(" r=\"{radius}\"")).count();
-        assert_eq!(circles("6"), front.members().len());
-        assert_eq!(circles("6") + circles("4"), 30);
-        assert!(
-            front
-                .describe()
-                .contains("1 of 30 configurations are not beaten")
-        );
-    }
-
-    /// A hundred thousand: scattered, all of them on the front, or all alike.
-    #[test]
-    fn many_are_drawn_as_a_density() {
-        let count = 100_000;
-        let scattered = |i: u32| {
-            let random = f64::from(i.wrapping_mul(2_654_435_761) % 99_991) / 99_991.0;
-            (f64::from(i % 997) / 997.0, random)
-        };
-        let line = |i: u32| (f64::from(i), f64::from(count - i));
-        let alike = |_: u32| (1.0, 2.0);
-        for points in [
-            (0..count).map(scattered).collect::<Vec<_>>(),
-            (0..count).map(line).collect(),
-            (0..count).map(alike).collect(),
-        ] {
-            let front = front((Lower, Lower), &points);
-            let picture = svg(&front).expect("it can be drawn");
-            assert!(picture.len() < 1_000_000, "{} bytes", picture.len());
-            assert!(picture.contains("100000 configurations: squares"));
-            assert!(front.describe().contains("100000 configurations: squares"));
-            let marks = picture.matches(" r=\"6\"").count();
-            assert!(marks >= 1 && marks <= front.members().len(), "{marks}");
-            assert_eq!(picture.matches(" r=\"4\"").count(), 0);
-            assert!(front.table().len() < 100_000);
-        }
-        // The more lie in a square, the darker it is.
-        let mut points: Vec<_> = (0..3000).map(|i| (1.0 + f64::from(i % 2), 5.0)).collect();
-        points.extend([(0.0, 0.0), (9.0, 9.0)]);
-        points.retain(|at| *at != (2.0, 5.0) || at.0 < 2.0);
-        points.extend([(2.0, 5.0); 600]);
-        let picture = svg(&front((Lower, Lower), &points)).expect("it can be drawn");
-        let squares = picture
-            .split("<rect")
-            .filter(|rect| rect.contains("width=\"7\"") && rect.contains("height=\"7\""));
-        let mut shades: Vec<f64> = squares
-            .filter_map(|rect| {
-                rect.split("opacity=\"")
-                    .nth(1)?
-                    .split('"')
-                    .next()?
-                    .parse()
-                    .ok()
-            })
-            .collect();
-        shades.sort_by(f64::total_cmp);
-        assert_eq!(shades.len(), 3, "1500, 600 and 1: {shades:?}");
-        assert!(shades[0] < shades[1] && shades[1] < shades[2], "{shades:?}");
-    }
-
-    #[test]
-    fn names_are_escaped() {
-        let mut front = front((Lower, Higher), &[(1.0, 2.0), (2.0, 3.0)]);
-        front.choices[1].name = "<script>|`x`".into();
-        front.title = "<script>".into();
-        let picture = svg(&front).expect("it can be drawn");
-        assert!(!picture.contains("<script>") && picture.contains("&lt;script&gt;"));
-        // In the table a name ends neither its cell nor its row.
-        let table = front.table();
-        assert_eq!(table.lines().count(), 4, "{table}");
-        assert!(
-            table.lines().all(|line| line.matches('|').count() == 4),
-            "{table}"
-        );
-    }
-
-    proptest! {
-        /// The members are those that nobody beats.
-        #[test]
-        fn the_front_beats_the_rest(
-            points in prop::collection::vec((0_u8..20, 0_u8..20), 1..40),
-            higher in (any::<bool>(), any::<bool>()),
-        ) {
-            let side = |higher| if higher { Higher } else { Lower };
-            let points: Vec<_> = points.iter().map(|&(x, y)| (f64::from(x), f64::from(y))).collect();
-            let front = front((side(higher.0), side(higher.1)), &points);
-            let members = front.members();
-            prop_assert!(!members.is_empty());
-            for one in &front.choices {
-                let beaten = front.choices.iter().any(|other| beats(&front, other, one));
-                prop_assert_eq!(beaten, !members.contains(&one));
-            }
-            // Along the front, what is gained in one number is lost in the other.
-            for pair in members.windows(2) {
-                let (x, y) = &front.goals;
-                let (a, b) = (pair[0].at, pair[1].at);
-                prop_assert!(a == b || x.reaches(a.0, b.0) != y.reaches(a.1, b.1));
-            }
-        }
-    }
 }

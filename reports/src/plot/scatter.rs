@@ -134,7 +134,7 @@ impl Plot for Scatter {
         let mut chart = draw::plane(&plane, 40).build_cartesian_2d(axis(), axis())?;
         let titles = ["measured", "predicted"].map(|side| self.axis_title(side));
         draw::axes(&mut chart, (&titles[0], &titles[1]), (11, 11))?;
-        let factors = [(1.0, 0.8), (1.0 + self.band, 0.3), (1.0 - self.band, 0.3)];
+        let factors = [(1.0, 0.8), (1.0 + self.band, 0.55), (1.0 - self.band, 0.55)];
         for (factor, strength) in factors.into_iter().filter(|(factor, _)| *factor > 0.0) {
             // The part of the line within the plane.
             let (from, to) = (low.max(low / factor), high.min(high / factor));

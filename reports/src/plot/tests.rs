@@ -477,6 +477,8 @@ fn a_name_of_any_length_is_cut_at_once() {
     assert_eq!(cut, draw::fit(&long[..200], draw::TITLE, 580));
     assert!(draw::width(&format!("x{cut}"), draw::TITLE) > 580);
     assert_eq!(draw::fit("short", draw::TITLE, 580), "short");
+    // A wide letter takes as much as the text is high.
+    assert!(draw::width("正門カメラ", draw::LABEL) >= 5 * draw::LABEL);
     assert_eq!(draw::fit("short", draw::TITLE, 3), "");
 }
 

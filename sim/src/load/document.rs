@@ -1,5 +1,6 @@
 //! A TOML file as a tree in which everything knows its bytes.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
@@ -85,6 +86,16 @@ impl Document {
     }
 }
 
+/// A key as a path has it: in quotes where it could be taken for several, or for what is around it.
+fn shown_key(key: &str) -> Cow<'_, str> {
+    let apart = |c: char| c.is_whitespace() || c.is_control() || "\"'`,=[]{}".contains(c);
+    if key.is_empty() || key.contains(apart) {
+        Cow::Owned(format!("{key:?}"))
+    } else {
+        Cow::Borrowed(key)
+    }
+}
+
 fn first_line(message: &str) -> String {
     message.lines().collect::<Vec<_>>().join(", ")
 }
@@ -143,10 +154,11 @@ pub(super) struct Place<'d> {
 impl<'d> Place<'d> {
     /// The place of `key` in this table.
     pub(super) fn key(&self, key: &str) -> Self {
+        let shown = shown_key(key);
         let path = if self.path.is_empty() {
-            key.to_owned()
+            shown.into_owned()
         } else {
-            format!("{}.{key}", self.path)
+            format!("{}.{shown}", self.path)
         };
         if let Some(Value::Table(entries)) = self.value()
             && let Ok(at) = entries.binary_search_by(|(name, ..)| name.as_str().cmp(key))

@@ -48,7 +48,7 @@ pub(super) fn lower(
     let mut plans: Vec<StreamPlan> = Vec::new();
     for (index, stream) in raw.streams.iter().enumerate() {
         let place = place.index(index);
-        names::check(&place.key("name"), "stream", &stream.name, faults);
+        names::check_shown(&place.key("name"), "stream", &stream.name, faults);
         if stream.frames.is_none() && stream.queries.is_none() {
             faults.push(
                 place

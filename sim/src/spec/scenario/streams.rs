@@ -17,7 +17,9 @@ const MEGAPIXELS_MAX: f64 = 1e6;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
-    /// Name; with `copies`, `-1`, `-2`, … are appended.
+    /// What it is called: any text of up to 64 characters that can be seen, without blanks at its ends. With `copies`,
+    /// `-1`, `-2`, … are appended.
+    #[schemars(extend("minLength" = 1))]
     pub name: String,
     /// How many streams of this kind, each with its own draws.
     #[serde(default = "one_u32")]
