@@ -37,6 +37,8 @@ pub(crate) struct StreamState {
     pub(crate) published: u32,
     /// Versions that frames (not answers) made, newest last, as far as a window needs them.
     recent_frames: VecDeque<u32>,
+    /// Items up to this one are sinks: the first frames, and the answers that joined before the last of them.
+    sinks: u32,
     /// Tokens up to the last sink item.
     sink_total: u64,
     /// Jobs of the unpublished items, in order.
@@ -96,6 +98,7 @@ impl StreamState {
         self.base = 0;
         self.accepted = 0;
         self.published = 0;
+        self.sinks = 0;
         self.sink_total = u64::from(system_tokens);
         self.ready_answers = 0;
         self.answering = 0;
@@ -125,8 +128,8 @@ impl StreamState {
         match keep {
             Keep::All => total,
             Keep::Window { .. } => total - self.item(low).total + self.sink_total,
-            Keep::Sinks { first, .. } => {
-                if low <= first {
+            Keep::Sinks { .. } => {
+                if low <= self.sinks {
                     total
                 } else {
                     total - self.item(low).total + self.sink_total
@@ -190,8 +193,9 @@ impl StreamState {
         }
         let total = last.total + u64::from(tokens);
         if let Keep::Sinks { first, .. } = keep
-            && version <= first
+            && last.frames < first
         {
+            self.sinks = version;
             self.sink_total = total;
         }
         self.items.push_back(ContextItem {
@@ -238,7 +242,7 @@ impl StreamState {
             }
         };
         let sinks = match keep {
-            Keep::Sinks { first, .. } => first,
+            Keep::Sinks { .. } => self.sinks,
             Keep::All | Keep::Window { .. } => 0,
         };
         let held_sinks = sinks.min(resident.version);
@@ -254,6 +258,10 @@ impl StreamState {
         self.items.truncate((version + 1 - self.base) as usize);
         self.recent_frames.retain(|&frame| frame <= version);
         self.accepted = version;
+        if self.sinks > version {
+            self.sinks = version;
+            self.sink_total = self.item(version).total;
+        }
     }
 
     /// Forgets items that no version in use needs: those below `keep_from`.

@@ -176,7 +176,7 @@ pub enum Keep {
     },
     /// The first frames (attention sinks) and the newest ones.
     Sinks {
-        /// How many of the first frames.
+        /// How many of the first frames; questions and answers that joined before the last of them stay too.
         first: u32,
         /// How many of the newest frames.
         #[schemars(extend("minimum" = 1))]
