@@ -196,7 +196,6 @@ impl Dispatcher<'_> {
         let read = &mut state.streams[stream.0 as usize];
         read.ready_answers -= 1;
         read.answering += 1;
-        let item = read.item(version);
         let job = &mut state.jobs[id.0 as usize];
         // A context rebuilt on the ingesting lane was reconstructed, wherever it is copied to.
         job.preparation = if job.rebuilt_on.is_some() {
@@ -208,8 +207,6 @@ impl Dispatcher<'_> {
         job.lane = lane;
         job.private_bytes = private;
         job.started = now;
-        job.newest_frame = item.newest_frame;
-        job.frames_behind = read.frames.saturating_sub(item.frames);
         job.service = service;
         self.state.answers_running += 1;
         Begun::Yes

@@ -51,8 +51,9 @@ pub(crate) struct StreamState {
     pub(crate) answering: u32,
     /// Frame stages and rebuilds of this stream that hold a lane.
     pub(crate) ingesting: u32,
-    /// Frames that arrived, refused ones included.
+    /// Frames that arrived, refused ones included, and when the first did.
     pub(crate) frames: u32,
+    pub(crate) first_frame: Option<Instant>,
     /// Frames accepted but not yet published.
     pub(crate) pending_frames: u32,
 }
@@ -104,6 +105,7 @@ impl StreamState {
         self.answering = 0;
         self.ingesting = 0;
         self.frames = 0;
+        self.first_frame = None;
         self.pending_frames = 0;
     }
 

@@ -27,7 +27,9 @@ impl Dispatcher<'_> {
             arrived: now,
             reason,
         };
-        self.state.stream_mut(stream_id).frames += 1;
+        let stream = self.state.stream_mut(stream_id);
+        stream.frames += 1;
+        stream.first_frame.get_or_insert(now);
         let stream = self.state.stream(stream_id);
         let context = stream.tokens_with(tokens, world.keep);
         // A window slides only after the ingest: for a moment it holds one frame more.

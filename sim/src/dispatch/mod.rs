@@ -406,6 +406,7 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         started: Instant::ZERO,
         first_token: Instant::ZERO,
         newest_frame: None,
+        missed_frame: None,
         frames_behind: 0,
         output: 0,
         avoid: 0,

@@ -71,6 +71,7 @@ pub(crate) struct Job {
     pub(crate) started: Instant,
     pub(crate) first_token: Instant,
     pub(crate) newest_frame: Option<Instant>,
+    pub(crate) missed_frame: Option<Instant>,
     pub(crate) frames_behind: u32,
     pub(crate) output: u32,
     /// Lanes that could not serve it and sent it on, as bits.
