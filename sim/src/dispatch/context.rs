@@ -25,6 +25,17 @@ pub(crate) struct ContextItem {
     pub(crate) digest: u64,
 }
 
+/// What becomes of a question among the answers that join its stream's context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It is in the system.
+    Open,
+    /// It is answered, and adds so many tokens once no earlier question is open.
+    Joins(u32),
+    /// It adds nothing.
+    Passed,
+}
+
 /// A stream's context, its pending frames and waiting queries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamState {
@@ -45,6 +56,10 @@ pub(crate) struct StreamState {
     pub(crate) pending: VecDeque<JobId>,
     /// Queries whose version is not published yet.
     pub(crate) waiting: Vec<JobId>,
+    /// Where answers join: questions by number from the first that is open on, so that answers join in order
+    /// of their questions, whichever is given first; and the tokens of those that wait for their turn.
+    pub(crate) turns: VecDeque<(u32, Turn)>,
+    pub(crate) unjoined: u64,
     /// Queries that could start, have not, and would be delayed by ingestion.
     pub(crate) ready_answers: u32,
     /// Queries of this stream that hold a lane.
@@ -89,6 +104,8 @@ impl StreamState {
         self.recent_frames.clear();
         self.pending.clear();
         self.waiting.clear();
+        self.turns.clear();
+        self.unjoined = 0;
         self.items.push_back(ContextItem {
             total: u64::from(system_tokens),
             low: 0,
@@ -255,8 +272,42 @@ impl StreamState {
             + between(resident.version.max(low), version)
     }
 
-    /// Takes back the items after `version`, which will never be published.
+    /// Says what becomes of an open question.
+    pub(crate) fn take_turn(&mut self, question: u32, turn: Turn) {
+        if let Ok(at) = self
+            .turns
+            .binary_search_by_key(&question, |&(index, _)| index)
+        {
+            self.turns[at].1 = turn;
+            if let Turn::Joins(tokens) = turn {
+                self.unjoined += u64::from(tokens);
+            }
+        }
+    }
+
+    /// The next answer whose turn has come: its question and tokens.
+    pub(crate) fn next_to_join(&mut self) -> Option<(u32, u32)> {
+        while let Some(&(question, turn)) = self.turns.front() {
+            if turn == Turn::Open {
+                return None;
+            }
+            self.turns.pop_front();
+            if let Turn::Joins(tokens) = turn {
+                self.unjoined -= u64::from(tokens);
+                return Some((question, tokens));
+            }
+        }
+        None
+    }
+
+    /// Takes back the items after `version`, which will never be published; nor will what waits to join them.
     pub(crate) fn forget_after(&mut self, version: u32) {
+        for (_, turn) in &mut self.turns {
+            if matches!(turn, Turn::Joins(_)) {
+                *turn = Turn::Passed;
+            }
+        }
+        self.unjoined = 0;
         self.items.truncate((version + 1 - self.base) as usize);
         self.recent_frames.retain(|&frame| frame <= version);
         self.accepted = version;

@@ -186,9 +186,11 @@ pub struct Completion {
     pub frames_behind: u32,
     /// Whether it ended after its deadline.
     pub late: bool,
-    /// Whether query and answer become the next item of the stream's context.
+    /// Whether query and answer become an item of the stream's context: the next one, once all earlier
+    /// questions of the stream have ended.
     pub joins: bool,
-    /// Digest of the version and the query: equal to the serial run's, or the scheduler is wrong.
+    /// Digest of the version and the query: equal to that of the same items in a serial run, or the
+    /// scheduler is wrong.
     pub digest: u64,
 }
 

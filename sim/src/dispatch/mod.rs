@@ -80,6 +80,8 @@ pub struct Dispatcher<'w> {
     state: State<'w>,
     policy: Box<dyn Policy>,
     ready_scratch: Vec<JobId>,
+    /// Streams of which a question has ended, where answers join.
+    joins_due: Vec<StreamId>,
     part_ended: bool,
 }
 
@@ -145,6 +147,7 @@ impl<'w> Dispatcher<'w> {
             state,
             policy,
             ready_scratch: Vec::new(),
+            joins_due: Vec::new(),
             part_ended: false,
         };
         dispatcher.reset();
@@ -194,6 +197,7 @@ impl<'w> Dispatcher<'w> {
         if state.throttled > 0 {
             state.throttle(0);
         }
+        self.joins_due.clear();
         self.policy.reset();
         self.find_able_lanes();
     }
@@ -260,10 +264,13 @@ impl<'w> Dispatcher<'w> {
         }
         loop {
             self.part_ended = false;
+            if !self.joins_due.is_empty() {
+                self.join_in_turn(now, effects);
+            }
             self.place_ready(now, effects);
             self.start_lanes(now, effects);
             // A part without work ends as it starts, and may have made something ready.
-            if !self.part_ended {
+            if !self.part_ended && self.joins_due.is_empty() {
                 break;
             }
         }

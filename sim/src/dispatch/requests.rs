@@ -2,6 +2,7 @@
 //! free stages of all jobs.
 
 use super::Dispatcher;
+use super::context::Turn;
 use super::message::{Effect, Effects, Reason};
 use super::policy::{Decision, Request, View};
 use super::state::{Class, Job, JobId, Part, Ready, UNBOUND, lanes_of};
@@ -43,6 +44,10 @@ impl Dispatcher<'_> {
                 index,
                 version,
             });
+        }
+        if world.answers_join_history {
+            let turn = (job.index, Turn::Open);
+            self.state.stream_mut(job.stream).turns.push_back(turn);
         }
         self.state.requests += 1;
         let id = self.state.insert(job);
@@ -248,7 +253,11 @@ impl Dispatcher<'_> {
             arrived: job.arrived,
             reason,
         });
+        let (stream, index) = (job.stream, job.index);
         self.state.requests -= 1;
         self.withdraw(id);
+        if self.state.world.answers_join_history {
+            self.take_turn(stream, index, Turn::Passed);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Lanes at work: what a part does step by step, and how it ends.
 
+use super::context::Turn;
 use super::state::{Class, Item, Job, JobId, Part, Plan, State, Step, UNBOUND};
 use super::{Completion, Dispatcher, Effect, Effects, Task, answer_digest};
 use crate::contention::Load;
@@ -259,11 +260,16 @@ impl Dispatcher<'_> {
             joins,
             digest: answer_digest(version_digest, job.index, job.prompt),
         }));
-        let joining = joins.then(|| job.clone());
+        let (stream, index, tokens) = (job.stream, job.index, job.prompt + job.output);
         self.state.requests -= 1;
         self.state.remove(id);
-        if let Some(answered) = joining {
-            self.join(&answered, now, effects);
+        if world.answers_join_history {
+            let turn = if joins {
+                Turn::Joins(tokens)
+            } else {
+                Turn::Passed
+            };
+            self.take_turn(stream, index, turn);
         }
     }
 }

@@ -155,7 +155,8 @@ pub struct Context {
     /// Which frames stay in the context.
     pub keep: Keep,
     /// Whether a query and its answer join the context, prefilled once more on the lane that ingests: the answer came
-    /// of a fork of the version that it read. They stay until the frame after them leaves the window.
+    /// of a fork of the version that it read. They join in the order of their questions, and stay until the frame after
+    /// them leaves the window.
     pub answers_join_history: bool,
     /// Which version a query reads.
     pub binding: Binding,
