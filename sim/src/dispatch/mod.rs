@@ -127,7 +127,7 @@ impl<'w> Dispatcher<'w> {
             rebuilders: 0,
             dead_engines: 0,
             any_failed: false,
-            rebuild_lane: None,
+            rebuild_lanes: 0,
             transfer: policy.transfer().unwrap_or(world.modes.state_transfer),
             serial: policy.serial(),
             requests: 0,
@@ -350,10 +350,22 @@ impl<'w> Dispatcher<'w> {
         let frame = &world.frame_graph;
         self.state.ingest_lanes = of(&self.state, frame, frame.bound_at);
         let ingest = frame.stages[frame.bound_at as usize];
-        self.state.rebuild_lane = if world.modes.context_reuse {
-            None
+        let transfer = world.transfer;
+        let mut answering = lanes_of(self.state.answer_lanes);
+        self.state.rebuild_lanes = if world.modes.context_reuse {
+            0
+        } else if let Some(lane) = world.placement[ingest.0 as usize] {
+            usable & (1 << lane.0)
+        } else if answering
+            .clone()
+            .any(|lane| able(lane, transfer.reconstruct))
+            || !answering.any(|lane| able(lane, transfer.import))
+        {
+            0
         } else {
-            world.placement[ingest.0 as usize].filter(|lane| usable & (1 << lane.0) != 0)
+            lanes_of(self.state.stage_lanes[transfer.reconstruct.0 as usize])
+                .filter(|&lane| able(lane, transfer.export))
+                .fold(0, with)
         };
     }
 }
