@@ -23,7 +23,7 @@ struct Held {
 /// Answers of one stream that have not joined its context yet.
 #[derive(Clone, Debug, Default)]
 struct Joins {
-    /// Query and tokens, in order of completion.
+    /// Query and tokens, in order of the queries: so they join.
     waiting: VecDeque<(u32, u32)>,
     /// The version that is being made, and of what.
     current: Option<(u32, Item)>,
@@ -128,9 +128,9 @@ impl<'w> Tickets<'w> {
     /// Takes the tokens of a complete answer, which may now join its context.
     pub(crate) fn answered(&mut self, done: &Completion) -> Vec<u32> {
         if done.joins {
-            self.joins[done.stream.0 as usize]
-                .waiting
-                .push_back((done.index, done.prompt + done.output));
+            let waiting = &mut self.joins[done.stream.0 as usize].waiting;
+            let at = waiting.partition_point(|&(query, _)| query < done.index);
+            waiting.insert(at, (done.index, done.prompt + done.output));
         }
         std::mem::take(&mut self.held[done.ticket as usize].tokens)
     }
@@ -166,7 +166,7 @@ impl<'w> Tickets<'w> {
         }
     }
 
-    /// The answer that makes `version`: the oldest that has not joined.
+    /// The answer that makes `version`: the one to the oldest question that has not joined.
     pub(crate) fn joining(&mut self, stream: StreamId, version: u32) -> Item {
         let joins = &mut self.joins[stream.0 as usize];
         if let Some((made, item)) = joins.current

@@ -79,9 +79,7 @@ impl<'w, W: Write> Requests<'w, W> {
             let later = now.saturating_since(done.first_token).0;
             Duration(later / u64::from(done.output - 1))
         });
-        let staleness = done
-            .newest_frame
-            .map(|frame| done.first_token.saturating_since(frame));
+        let staleness = done.staleness();
         self.write([
             self.stream(done.stream),
             done.index.to_string(),

@@ -2,6 +2,10 @@
 //!
 //! It keeps its own books from the inputs alone and compares: versions and digests with the serial
 //! order of each stream, the ends of requests with their arrivals, lanes with what was started on them.
+//!
+//! The serial order is that of the frames' arrivals, whatever the policy. Answers that join take their
+//! places in the order of their questions, each as soon as no earlier one is open: between which frames that
+//! is, and which of them a later question reads, depends on how fast they were given.
 
 use std::collections::BTreeMap;
 
@@ -36,6 +40,38 @@ struct Books {
     /// Index of the frame that makes each version after 0; `None`: an answer.
     items: Vec<Option<u32>>,
     published: u32,
+    /// Questions whose answers may join, by number.
+    turns: BTreeMap<u32, Question>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Question {
+    Open,
+    /// Its answer joins with so many tokens.
+    Joins(u32),
+    Ended,
+}
+
+impl Books {
+    /// Answers whose turn has come become items.
+    fn join_in_turn(&mut self) {
+        while let Some(first) = self.turns.first_entry()
+            && !matches!(first.get(), Question::Open)
+        {
+            let (index, question) = first.remove_entry();
+            if let Question::Joins(tokens) = question {
+                let digest = self.digests[self.digests.len() - 1];
+                self.digests.push(joined_digest(digest, index, tokens));
+                self.items.push(None);
+            }
+        }
+    }
+
+    fn end_question(&mut self, index: u32, joins: Option<u32>) {
+        if let Some(question) = self.turns.get_mut(&index) {
+            *question = joins.map_or(Question::Ended, Question::Joins);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -59,6 +95,7 @@ impl<'w> Check<'w> {
                 digests: vec![stream_digest(&stream.name)],
                 items: Vec::new(),
                 published: 0,
+                turns: BTreeMap::new(),
             })
             .collect();
         Self {
@@ -153,6 +190,7 @@ impl<'w> Check<'w> {
 
     fn refused(&mut self, stream: StreamId, index: u32, query: bool) {
         if query {
+            self.books(stream).end_question(index, None);
             self.ends(stream, index);
             return;
         }
@@ -184,6 +222,9 @@ impl Sink for Check<'_> {
             self.violate(format!("INV-2: time fell from {} to {now}", self.last));
         }
         self.last = now;
+        for books in &mut self.streams {
+            books.join_in_turn();
+        }
         match *input {
             Input::Frame {
                 stream,
@@ -203,7 +244,11 @@ impl Sink for Check<'_> {
                 prompt,
                 ..
             } => {
+                let join = self.world.answers_join_history;
                 let books = self.books(stream);
+                if join {
+                    books.turns.insert(index, Question::Open);
+                }
                 let (accepted, published) = (books.items.len() as u32, books.published);
                 self.queries.insert(
                     (stream.0, index),
@@ -273,6 +318,9 @@ impl Sink for Check<'_> {
                 ..
             } => {
                 let books = self.books(stream);
+                if books.items.len() < version as usize {
+                    books.join_in_turn();
+                }
                 books.published += 1;
                 let expected = books.digests.get(version as usize).copied();
                 let in_order = books.published == version;
@@ -306,15 +354,8 @@ impl Sink for Check<'_> {
                         done.index, done.stream.0
                     ));
                 }
-                if done.joins {
-                    let tokens = done.prompt + done.output;
-                    let books = self.books(done.stream);
-                    let digest = books.digests[books.digests.len() - 1];
-                    books
-                        .digests
-                        .push(joined_digest(digest, done.index, tokens));
-                    books.items.push(None);
-                }
+                let joins = done.joins.then_some(done.prompt + done.output);
+                self.books(done.stream).end_question(done.index, joins);
             }
             Effect::Refuse {
                 stream,
@@ -326,6 +367,11 @@ impl Sink for Check<'_> {
                 let books = self.books(stream);
                 books.items.truncate(after as usize);
                 books.digests.truncate(after as usize + 1);
+                for question in books.turns.values_mut() {
+                    if let Question::Joins(_) = *question {
+                        *question = Question::Ended;
+                    }
+                }
             }
             Effect::Evict { .. } => {}
         }

@@ -245,7 +245,7 @@ pub struct Requests {
     pub waiting: Vec<Option<u64>>,
     /// Of it, until the version that it read was published.
     pub waiting_for_version: Vec<Option<u64>>,
-    /// Time alone of its imports and reconstructions.
+    /// Time alone of its imports and reconstructions, what these encode again included.
     pub preparing: Vec<Option<u64>>,
     /// What its stages took more than alone, preparation included; below 0 where they took less.
     pub slowdown: Vec<Option<i64>>,
@@ -272,7 +272,7 @@ impl Requests {
 pub struct Parts {
     /// None of its stages ran.
     pub waiting: f64,
-    /// Imports and reconstructions, alone.
+    /// Imports and reconstructions, what these encode again included, alone.
     pub preparing: f64,
     /// What its stages took more than alone.
     pub slowdown: f64,
@@ -329,6 +329,8 @@ impl Class {
         match kind {
             StageKind::Import | StageKind::Export | StageKind::Reconstruct => Self::Transfer,
             StageKind::QueryPrefill | StageKind::Decode => Self::Query,
+            // No query has these of its own: a context is rebuilt for it.
+            StageKind::Encode | StageKind::Project | StageKind::Ingest if query => Self::Transfer,
             StageKind::Custom if query => Self::Query,
             StageKind::Encode | StageKind::Project | StageKind::Ingest | StageKind::Custom => {
                 Self::Ingest

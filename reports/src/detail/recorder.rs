@@ -273,7 +273,7 @@ impl<'w> Recorder<'w> {
         rows.prompt.push(Some(done.prompt));
         rows.output.push(Some(done.output));
         rows.frames_behind
-            .push(done.newest_frame.map(|_| done.frames_behind));
+            .push(done.staleness().map(|_| done.frames_behind));
         rows.waiting.push(Some(waiting));
         rows.waiting_for_version.push(for_version);
         rows.preparing.push(Some(open.preparing));

@@ -109,7 +109,16 @@ fn arrival(out: &mut String, world: &World, seen: &Seen) {
 fn version(out: &mut String, seen: &Seen) {
     let text = match (seen.version, seen.published) {
         (None, _) => "It was bound to no version.".to_owned(),
-        (Some(0), _) => "It reads version 0: there is no frame yet.".to_owned(),
+        (Some(0), _) => match seen.frames {
+            0 => "It reads version 0: there is no frame yet.".to_owned(),
+            1 => {
+                "It reads version 0, which holds no frame: one had arrived, but was not published."
+                    .to_owned()
+            }
+            n => format!(
+                "It reads version 0, which holds no frame: {n} had arrived, but none of them was published."
+            ),
+        },
         (Some(version), None) => format!("It reads version {version}, which was never published."),
         (Some(version), Some(at)) if at <= seen.arrived => {
             format!("It reads version {version}, published at {}.", clock(at))
@@ -339,7 +348,7 @@ fn end(out: &mut String, world: &World, seen: &Seen, asked: &[Asked]) {
                 "It was refused at {}: {}, {}.",
                 clock(at),
                 reason.name(),
-                why(world, reason)
+                why(world, seen, reason)
             ),
         ),
         Some(End::Answered(done, at)) => {
@@ -369,7 +378,7 @@ fn end(out: &mut String, world: &World, seen: &Seen, asked: &[Asked]) {
 }
 
 /// What refused it, with the limit where there is one.
-fn why(world: &World, reason: Reason) -> String {
+fn why(world: &World, seen: &Seen, reason: Reason) -> String {
     match reason {
         Reason::QueueFull => format!(
             "`limits.max_requests` = {} queries were in the system",
@@ -388,8 +397,17 @@ fn why(world: &World, reason: Reason) -> String {
             let budgets: Vec<String> = budgets
                 .map(|engine| format!("{} {}", engine.name, bytes(engine.kv_budget as f64)))
                 .collect();
+            let needs = seen.context.map_or_else(String::new, |context| {
+                let own = u64::from(seen.prompt) + u64::from(seen.max_output);
+                let tokens = u64::from(context) + own;
+                let needed = tokens * world.model.kv_bytes_per_token;
+                format!(
+                    ", {} with its longest answer ({tokens} tokens),",
+                    bytes(needed as f64)
+                )
+            });
             format!(
-                "its KV exceeds what any engine that could serve it may hold (KV budgets: {})",
+                "its KV{needs} exceeds what any engine that could serve it may hold (KV budgets: {})",
                 budgets.join(", ")
             )
         }

@@ -302,6 +302,59 @@ fn what_left_the_window_while_it_waited_is_told() {
 }
 
 #[test]
+fn what_a_rebuild_encodes_again_is_preparation() {
+    // A context of 100 tokens is evicted for another, and rebuilt for its query.
+    let stories = [true, false].map(|cache| {
+        let stream = |name: &str, frame: f64, queries: &str| {
+            format!(
+                "[[streams]]\nname = \"{name}\"\nframes = {{ clock = {{ times_s = [{frame:?}] }} }}\n{queries}\n"
+            )
+        };
+        let asked = "queries = { arrivals = { times_s = [30.0] }, prompt_tokens = 20, output_tokens = 8 }";
+        let world = toy::world(&format!(
+            "title = \"two contexts\"\nsoc = \"toy\"\nmodel = \"vlm\"\npolicy = {{ single = {{ lane = \"npu\" }} }}\n\
+             [modes]\nembedding_cache = {cache}\n[limits]\nkv_budget_bytes = 1.6e6\n{}{}",
+            stream("a", 0.0, asked),
+            stream("b", 5.0, ""),
+        ));
+        told(&world, "a:0").replace('\n', " ")
+    });
+    let [kept, encoded] = &stories;
+    assert!(
+        encoded.contains(" encode on ") && !kept.contains(" encode on "),
+        "{encoded}"
+    );
+    for (story, prepared) in [(kept, "100 ms"), (encoded, "200 ms")] {
+        let parts = format!(
+            "was prepared for {prepared}, was slowed down by 0 s and was served for 580 ms"
+        );
+        assert!(story.contains(&parts), "{story}");
+    }
+}
+
+#[test]
+fn a_version_without_frames_says_whether_some_had_arrived() {
+    let stories = [0.0, 5.0].map(|first| {
+        let world = toy::world(&format!(
+            "title = \"early\"\nsoc = \"toy\"\nmodel = \"vlm\"\npolicy = {{ single = {{ lane = \"npu\" }} }}\n\
+             [context]\nbinding = \"published\"\n[[streams]]\nname = \"a\"\n\
+             frames = {{ clock = {{ times_s = [{first:?}, 9.0] }} }}\n\
+             queries = {{ arrivals = {{ times_s = [0.001] }}, prompt_tokens = 20, output_tokens = 8 }}\n"
+        ));
+        told(&world, "a:0").replace('\n', " ")
+    });
+    let [after, before] = &stories;
+    assert!(
+        after.contains("version 0, which holds no frame: one had arrived, but was not published."),
+        "{after}"
+    );
+    assert!(
+        before.contains("version 0: there is no frame yet."),
+        "{before}"
+    );
+}
+
+#[test]
 fn evictions_are_told() {
     // Two contexts of 100 tokens fill the memory: an answer on one takes the other's place.
     let stream = |name: &str, frame: f64, query: f64| {
@@ -329,4 +382,61 @@ fn evictions_are_told() {
                context of `a`, 100 tokens, was evicted. 30.000 s: reconstruct on npu";
     assert!(second.contains(own), "{second}");
     assert_eq!(second.matches("evicted").count(), 2, "{second}");
+}
+
+/// One question each on `a`, answered on the NPU, and on `b`, on the CPU.
+fn side_by_side(settings: &str) -> [String; 2] {
+    let stream = |name: &str| {
+        format!(
+            "[[streams]]\nname = \"{name}\"\nqueries = {{ arrivals = {{ times_s = [1.0] }}, prompt_tokens = 20, output_tokens = 8 }}\n"
+        )
+    };
+    let world = toy::world(&format!(
+        "title = \"two\"\nsoc = \"toy\"\nmodel = \"vlm\"\n{settings}\n[policy.fixed.lanes]\na = \"npu\"\nb = \"cpu\"\n{}{}",
+        stream("a"),
+        stream("b")
+    ));
+    ["a:0", "b:0"].map(|which| told(&world, which).replace('\n', " "))
+}
+
+#[test]
+fn what_keeps_a_request_from_an_idle_lane_is_named() {
+    let count = |stories: &[String; 2], words: &str| {
+        let told = stories.iter().filter(|story| story.contains(words));
+        told.count()
+    };
+    let kept = "let it start only once decode of";
+    let free = side_by_side("");
+    assert_eq!(count(&free, kept), 0, "{free:?}");
+    for (settings, setting) in [
+        (
+            "exclusive = [[\"decode@cpu\", \"decode@npu\"]]",
+            "`exclusive`",
+        ),
+        (
+            "modes = { concurrent_generation = false }",
+            "`modes.concurrent_generation = false`",
+        ),
+    ] {
+        let stories = side_by_side(settings);
+        let words = format!("was idle: {setting} {kept}");
+        assert_eq!(count(&stories, &words), 1, "{stories:?}");
+    }
+}
+
+#[test]
+fn what_never_fits_says_what_it_needs() {
+    // The CPU holds both frames; the NPU, which answers, room for one.
+    let world = toy::world(
+        "title = \"tight\"\nsoc = \"toy\"\nmodel = \"vlm\"\n\
+         [placement]\nencode = \"cpu\"\ningest = \"cpu\"\nquery_prefill = \"npu\"\ndecode = \"npu\"\n\
+         [limits.engine_kv_budget_bytes]\nnpu = 1.6e6\n\
+         [[streams]]\nname = \"a\"\nframes = { clock = { times_s = [0.0, 5.0] } }\n\
+         queries = { arrivals = { times_s = [30.0] }, prompt_tokens = 20, output_tokens = 8 }\n",
+    );
+    let story = told(&world, "a:0").replace('\n', " ");
+    assert!(
+        story.contains("its KV, 2.80 MB with its longest answer (228 tokens), exceeds"),
+        "{story}"
+    );
 }

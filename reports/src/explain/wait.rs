@@ -2,11 +2,12 @@
 
 use sim::dispatch::Task;
 use sim::dispatch::policy::build;
+use sim::spec::model::StageKind;
 use sim::time::{Duration, Instant};
-use sim::world::World;
+use sim::world::{LaneId, World};
 
-use super::tell::{span, task};
-use super::watch::Seen;
+use super::tell::{lane as name, span, task};
+use super::watch::{Ran, Seen};
 
 /// Most stages of others that are named one by one.
 const NAMED: usize = 6;
@@ -22,6 +23,8 @@ pub(super) struct Wait {
     pub(super) room: Duration,
     /// That lane was idle for another reason.
     pub(super) idle: Duration,
+    /// The setting that kept the stage back, and the stage of another lane that it had to wait for.
+    pub(super) kept_by: Option<(&'static str, LaneId, Task)>,
 }
 
 impl Wait {
@@ -41,6 +44,48 @@ fn only_memory(world: &World) -> bool {
         && world.query_graph.free == 0
         && !excludes
         && !build(world).serial()
+}
+
+/// What kept a stage of the request from starting before it did, though its lane was idle: something ended as it
+/// started, beside which the settings do not let it run.
+fn kept_by(world: &World, seen: &Seen, stage: &Ran) -> Option<(&'static str, LaneId, Task)> {
+    let kind = |task: &Task| world.stages[task.stage.0 as usize].kind;
+    let groups = |lane, task: &Task| {
+        world.exclusive[world.engine_of(lane).0 as usize][task.stage.0 as usize]
+    };
+    let modes = &world.modes;
+    let begins = seen
+        .stages
+        .first()
+        .is_some_and(|first| first.since == stage.since);
+    let others = seen.beside.iter().filter(|other| {
+        other.lane != stage.lane && other.until == Some(stage.since) && other.since < stage.since
+    });
+    let mut found = others.filter_map(|other| {
+        let answers = matches!(
+            kind(&other.task),
+            StageKind::QueryPrefill | StageKind::Decode
+        );
+        let ingests = matches!(
+            kind(&other.task),
+            StageKind::Encode | StageKind::Project | StageKind::Ingest
+        );
+        let setting = if groups(other.lane, &other.task) & groups(stage.lane, &stage.task) != 0 {
+            "`exclusive`"
+        } else if begins && answers && !modes.concurrent_generation {
+            "`modes.concurrent_generation = false`"
+        } else if begins
+            && ingests
+            && other.task.stream == seen.stream
+            && !modes.ingest_during_generation
+        {
+            "`modes.ingest_during_generation = false`"
+        } else {
+            return None;
+        };
+        Some((setting, other.lane, other.task))
+    });
+    found.next()
 }
 
 /// The waits before each stage; `placed`: when the policy gave the request its lane.
@@ -76,6 +121,9 @@ pub(super) fn before(world: &World, seen: &Seen, placed: Option<Instant>) -> Vec
             queued.saturating_sub(busy_queued).min(idle)
         });
         (wait.room, wait.idle) = (Duration(room), Duration(idle - room));
+        if wait.idle.0 > 0 {
+            wait.kept_by = kept_by(world, seen, stage);
+        }
         wait
     });
     waits.collect()
@@ -109,7 +157,17 @@ pub(super) fn text(world: &World, wait: &Wait, lane: &str) -> Option<String> {
         parts.push(format!("{room} for room for its KV, while {lane} was idle"));
     }
     if wait.idle.0 > 0 {
-        parts.push(format!("{} while {lane} was idle", span(wait.idle)));
+        let why = wait
+            .kept_by
+            .as_ref()
+            .map_or_else(String::new, |(setting, on, what)| {
+                let on = name(world, *on);
+                format!(
+                    ": {setting} let it start only once {} on {on} had ended",
+                    task(world, what)
+                )
+            });
+        parts.push(format!("{} while {lane} was idle{why}", span(wait.idle)));
     }
     Some(format!(
         "It waited {} before its next stage on {lane}: {}.",

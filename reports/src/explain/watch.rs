@@ -146,13 +146,18 @@ pub(super) struct Seen {
     pub(super) arrived: Instant,
     pub(super) prompt: u32,
     pub(super) predicted: u32,
+    pub(super) max_output: u32,
     pub(super) deadline: Option<Instant>,
     /// Other queries that waited and that were being answered when it came.
     pub(super) others: (usize, usize),
     /// What ran then.
     pub(super) running: Vec<(LaneId, Task)>,
     pub(super) version: Option<u32>,
+    /// Frames of its stream that had arrived when it was bound.
+    pub(super) frames: u32,
     pub(super) published: Option<Instant>,
+    /// Tokens of its version, once published.
+    pub(super) context: Option<u32>,
     pub(super) stages: Vec<Ran>,
     /// Contexts that left an engine until it ended: when, which engine, whose, tokens; of its own stream also
     /// what had not come back when it came.
@@ -173,8 +178,10 @@ pub(super) struct Watcher<'w> {
     ticket: Option<u32>,
     throttled: u8,
     running: [Option<Task>; LANES_MAX],
-    /// Newest version of its stream, and when each was published.
-    versions: Vec<(u32, Instant)>,
+    /// Versions of its stream: when each was published, and its tokens.
+    versions: Vec<(u32, Instant, u32)>,
+    /// Frames of its stream that arrived.
+    frames: u32,
     pub(super) seen: Seen,
 }
 
@@ -188,17 +195,21 @@ impl<'w> Watcher<'w> {
             throttled: 0,
             running: [None; LANES_MAX],
             versions: Vec::new(),
+            frames: 0,
             seen: Seen {
                 stream,
                 index,
                 arrived: Instant::ZERO,
                 prompt: 0,
                 predicted: 0,
+                max_output: 0,
                 deadline: None,
                 others: (0, 0),
                 running: Vec::new(),
                 version: None,
+                frames: 0,
                 published: None,
+                context: None,
                 stages: Vec::new(),
                 evicted: Vec::new(),
                 throttled: 0,
@@ -274,14 +285,15 @@ impl Sink for Watcher<'_> {
                 index,
                 prompt,
                 predicted,
+                max_output,
                 deadline,
-                ..
             } => {
                 if (stream, index) == (self.seen.stream, self.seen.index) {
                     self.ticket = Some(ticket);
                     self.seen.arrived = now;
                     self.seen.prompt = prompt;
                     self.seen.predicted = predicted;
+                    self.seen.max_output = max_output;
                     self.seen.deadline = deadline;
                     self.seen.throttled = self.throttled;
                     self.seen.others = self.book.requests();
@@ -307,7 +319,8 @@ impl Sink for Watcher<'_> {
                 self.book.failed(lane);
             }
             Input::Throttle { level } => self.throttled = level,
-            Input::Frame { .. } | Input::Close => {}
+            Input::Frame { stream, .. } => self.frames += u32::from(stream == self.seen.stream),
+            Input::Close => {}
         }
     }
 
@@ -339,7 +352,7 @@ impl Sink for Watcher<'_> {
                         lane,
                         task,
                         since: now,
-                        newest: self.versions.last().map_or(0, |(version, _)| *version),
+                        newest: self.versions.last().map_or(0, |(version, ..)| *version),
                         ended: None,
                         pace: Vec::new(),
                     });
@@ -351,15 +364,24 @@ impl Sink for Watcher<'_> {
                 version,
             } if own(stream, index) => {
                 self.seen.version = Some(version);
-                let known = self.versions.iter().rfind(|(known, _)| *known == version);
-                self.seen.published = known.map(|(_, at)| *at);
+                self.seen.frames = self.frames;
+                let known = self.versions.iter().rfind(|(known, ..)| *known == version);
+                self.seen.published = known.map(|(_, at, _)| *at);
+                self.seen.context = match version {
+                    0 => Some(self.world.model.system_tokens),
+                    _ => known.map(|(.., tokens)| *tokens),
+                };
             }
             Effect::Publish {
-                stream, version, ..
+                stream,
+                version,
+                tokens,
+                ..
             } if stream == self.seen.stream => {
-                self.versions.push((version, now));
+                self.versions.push((version, now, tokens));
                 if self.seen.version == Some(version) && self.seen.published.is_none() {
                     self.seen.published = Some(now);
+                    self.seen.context = Some(tokens);
                 }
             }
             Effect::Evict {

@@ -7,7 +7,8 @@ const classOf = (detail, slices, i) => {
   const kind = detail.stage_kinds[slices.stage[i]];
   if (["import", "export", "reconstruct"].includes(kind)) return 2;
   if (["query_prefill", "decode"].includes(kind)) return 1;
-  return kind === "custom" && slices.query[i] !== null ? 1 : 0;
+  if (slices.query[i] === null) return 0;
+  return kind === "custom" ? 1 : 2;
 };
 
 class Timeline {

@@ -105,7 +105,7 @@ impl Dispatcher<'_> {
             .stream(stream)
             .missing(resident, version, state.world.keep);
         let bytes = state.kv_bytes(missing + added);
-        if state.make_room(engine, stream, bytes, effects) {
+        if state.make_room(engine, stream, Some(version), bytes, effects) {
             return Ok(missing);
         }
         self.room_without_resident(engine, stream, version, added, effects)
@@ -130,7 +130,7 @@ impl Dispatcher<'_> {
             state.evict(engine, stream, effects);
             let whole = state.context_tokens(stream, version);
             let bytes = state.kv_bytes(whole + added);
-            if state.make_room(engine, stream, bytes, effects) {
+            if state.make_room(engine, stream, Some(version), bytes, effects) {
                 return Ok(whole);
             }
         }
@@ -146,7 +146,7 @@ impl Dispatcher<'_> {
         effects: &mut Effects,
     ) -> bool {
         let stream = self.state.job(id).stream;
-        if self.state.make_room(engine, stream, bytes, effects) {
+        if self.state.make_room(engine, stream, None, bytes, effects) {
             return true;
         }
         if self.state.lanes_busy > 0 {
@@ -158,7 +158,7 @@ impl Dispatcher<'_> {
                 self.state.drop_rebuilt(JobId(index));
             }
         }
-        self.state.make_room(engine, stream, bytes, effects)
+        self.state.make_room(engine, stream, None, bytes, effects)
     }
 
     #[inline(always)]
@@ -196,7 +196,6 @@ impl Dispatcher<'_> {
         let read = &mut state.streams[stream.0 as usize];
         read.ready_answers -= 1;
         read.answering += 1;
-        let item = read.item(version);
         let job = &mut state.jobs[id.0 as usize];
         // A context rebuilt on the ingesting lane was reconstructed, wherever it is copied to.
         job.preparation = if job.rebuilt_on.is_some() {
@@ -208,8 +207,6 @@ impl Dispatcher<'_> {
         job.lane = lane;
         job.private_bytes = private;
         job.started = now;
-        job.newest_frame = item.newest_frame;
-        job.frames_behind = read.frames.saturating_sub(item.frames);
         job.service = service;
         self.state.answers_running += 1;
         Begun::Yes
@@ -239,7 +236,7 @@ impl Dispatcher<'_> {
             self.state.drop_rebuilt(id);
             bytes = self.state.kv_bytes(added + u64::from(context));
             if !self.state.can_begin(id, engine)
-                || !self.state.make_room(engine, stream, bytes, effects)
+                || !self.state.make_room(engine, stream, None, bytes, effects)
             {
                 return Err(Begun::Refused(Reason::NeverFits));
             }

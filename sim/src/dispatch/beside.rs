@@ -209,7 +209,7 @@ impl State<'_> {
         }
         for (state, delay) in self.lanes.iter_mut().zip(&self.delays) {
             if state.held.is_some() {
-                state.expected_end = state.expected_end + Duration(delay.get());
+                state.expected_end += Duration(delay.get());
             }
         }
     }

@@ -25,6 +25,17 @@ pub(crate) struct ContextItem {
     pub(crate) digest: u64,
 }
 
+/// What becomes of a question among the answers that join its stream's context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It is in the system.
+    Open,
+    /// It is answered, and adds so many tokens once no earlier question is open.
+    Joins(u32),
+    /// It adds nothing.
+    Passed,
+}
+
 /// A stream's context, its pending frames and waiting queries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamState {
@@ -37,20 +48,27 @@ pub(crate) struct StreamState {
     pub(crate) published: u32,
     /// Versions that frames (not answers) made, newest last, as far as a window needs them.
     recent_frames: VecDeque<u32>,
+    /// Items up to this one are sinks: the first frames, and the answers that joined before the last of them.
+    sinks: u32,
     /// Tokens up to the last sink item.
     sink_total: u64,
     /// Jobs of the unpublished items, in order.
     pub(crate) pending: VecDeque<JobId>,
     /// Queries whose version is not published yet.
     pub(crate) waiting: Vec<JobId>,
+    /// Where answers join: questions by number from the first that is open on, so that answers join in order
+    /// of their questions, whichever is given first; and the tokens of those that wait for their turn.
+    pub(crate) turns: VecDeque<(u32, Turn)>,
+    pub(crate) unjoined: u64,
     /// Queries that could start, have not, and would be delayed by ingestion.
     pub(crate) ready_answers: u32,
     /// Queries of this stream that hold a lane.
     pub(crate) answering: u32,
     /// Frame stages and rebuilds of this stream that hold a lane.
     pub(crate) ingesting: u32,
-    /// Frames that arrived, refused ones included.
+    /// Frames that arrived, refused ones included, and when the first did.
     pub(crate) frames: u32,
+    pub(crate) first_frame: Option<Instant>,
     /// Frames accepted but not yet published.
     pub(crate) pending_frames: u32,
 }
@@ -86,6 +104,8 @@ impl StreamState {
         self.recent_frames.clear();
         self.pending.clear();
         self.waiting.clear();
+        self.turns.clear();
+        self.unjoined = 0;
         self.items.push_back(ContextItem {
             total: u64::from(system_tokens),
             low: 0,
@@ -96,11 +116,13 @@ impl StreamState {
         self.base = 0;
         self.accepted = 0;
         self.published = 0;
+        self.sinks = 0;
         self.sink_total = u64::from(system_tokens);
         self.ready_answers = 0;
         self.answering = 0;
         self.ingesting = 0;
         self.frames = 0;
+        self.first_frame = None;
         self.pending_frames = 0;
     }
 
@@ -125,8 +147,8 @@ impl StreamState {
         match keep {
             Keep::All => total,
             Keep::Window { .. } => total - self.item(low).total + self.sink_total,
-            Keep::Sinks { first, .. } => {
-                if low <= first {
+            Keep::Sinks { .. } => {
+                if low <= self.sinks {
                     total
                 } else {
                     total - self.item(low).total + self.sink_total
@@ -190,8 +212,9 @@ impl StreamState {
         }
         let total = last.total + u64::from(tokens);
         if let Keep::Sinks { first, .. } = keep
-            && version <= first
+            && last.frames < first
         {
+            self.sinks = version;
             self.sink_total = total;
         }
         self.items.push_back(ContextItem {
@@ -238,7 +261,7 @@ impl StreamState {
             }
         };
         let sinks = match keep {
-            Keep::Sinks { first, .. } => first,
+            Keep::Sinks { .. } => self.sinks,
             Keep::All | Keep::Window { .. } => 0,
         };
         let held_sinks = sinks.min(resident.version);
@@ -249,11 +272,49 @@ impl StreamState {
             + between(resident.version.max(low), version)
     }
 
-    /// Takes back the items after `version`, which will never be published.
+    /// Says what becomes of an open question.
+    pub(crate) fn take_turn(&mut self, question: u32, turn: Turn) {
+        if let Ok(at) = self
+            .turns
+            .binary_search_by_key(&question, |&(index, _)| index)
+        {
+            self.turns[at].1 = turn;
+            if let Turn::Joins(tokens) = turn {
+                self.unjoined += u64::from(tokens);
+            }
+        }
+    }
+
+    /// The next answer whose turn has come: its question and tokens.
+    pub(crate) fn next_to_join(&mut self) -> Option<(u32, u32)> {
+        while let Some(&(question, turn)) = self.turns.front() {
+            if turn == Turn::Open {
+                return None;
+            }
+            self.turns.pop_front();
+            if let Turn::Joins(tokens) = turn {
+                self.unjoined -= u64::from(tokens);
+                return Some((question, tokens));
+            }
+        }
+        None
+    }
+
+    /// Takes back the items after `version`, which will never be published; nor will what waits to join them.
     pub(crate) fn forget_after(&mut self, version: u32) {
+        for (_, turn) in &mut self.turns {
+            if matches!(turn, Turn::Joins(_)) {
+                *turn = Turn::Passed;
+            }
+        }
+        self.unjoined = 0;
         self.items.truncate((version + 1 - self.base) as usize);
         self.recent_frames.retain(|&frame| frame <= version);
         self.accepted = version;
+        if self.sinks > version {
+            self.sinks = version;
+            self.sink_total = self.item(version).total;
+        }
     }
 
     /// Forgets items that no version in use needs: those below `keep_from`.

@@ -1,6 +1,6 @@
 //! Frames, and answers that join: on their way into a stream's context, in order, to publication.
 
-use super::context::{answer_item, frame_item};
+use super::context::{Turn, answer_item, frame_item};
 use super::policy::{Request, View};
 use super::state::{Class, Job, JobId, NO_TICKET, Part, UNBOUND};
 use super::{Dispatcher, Effect, Effects, PRUNE_EVERY, Reason, blank};
@@ -27,11 +27,13 @@ impl Dispatcher<'_> {
             arrived: now,
             reason,
         };
-        self.state.stream_mut(stream_id).frames += 1;
+        let stream = self.state.stream_mut(stream_id);
+        stream.frames += 1;
+        stream.first_frame.get_or_insert(now);
         let stream = self.state.stream(stream_id);
-        let context = stream.tokens_with(tokens, world.keep);
+        let context = stream.tokens_with(tokens, world.keep) + stream.unjoined;
         // A window slides only after the ingest: for a moment it holds one frame more.
-        let held = stream.tokens(stream.accepted, world.keep) + u64::from(tokens);
+        let held = stream.tokens(stream.accepted, world.keep) + u64::from(tokens) + stream.unjoined;
         if stream.pending_frames >= world.max_pending_frames {
             return effects.push(refuse(Reason::FramesPending));
         }
@@ -173,24 +175,35 @@ impl Dispatcher<'_> {
         let world = self.state.world;
         let tokens = answered.prompt + answered.output;
         let stream = self.state.stream(answered.stream);
-        let held = stream.tokens(stream.accepted, world.keep) + u64::from(tokens);
+        let before = stream.tokens(stream.accepted, world.keep) + stream.unjoined;
+        let held = before + u64::from(tokens);
         held <= world.model.max_context_tokens.into()
             && (!world.modes.context_reuse || self.ever_fits(self.state.ingest_lanes, held))
     }
 
-    /// The answer becomes the next item of its stream's context.
-    pub(super) fn join(&mut self, answered: &Job, now: Instant, effects: &mut Effects) {
+    /// A question has ended: its answer joins its stream's context in its turn, or never.
+    pub(super) fn take_turn(&mut self, stream: StreamId, question: u32, turn: Turn) {
+        self.state.stream_mut(stream).take_turn(question, turn);
+        self.joins_due.push(stream);
+    }
+
+    /// Answers whose turn has come become the next items of their streams' contexts.
+    #[inline(never)]
+    pub(super) fn join_in_turn(&mut self, now: Instant, effects: &mut Effects) {
         let keep = self.state.world.keep;
-        let tokens = answered.prompt + answered.output;
-        let stream = self.state.stream_mut(answered.stream);
-        let version = stream.accept(None, tokens, answer_item(answered.index, tokens), keep);
-        let id = self.state.insert(Job {
-            ticket: NO_TICKET,
-            version,
-            tokens,
-            ..blank(Class::Join, answered.stream, answered.index, now)
-        });
-        self.state.stream_mut(answered.stream).pending.push_back(id);
-        self.advance_stream(answered.stream, now, effects);
+        while let Some(id) = self.joins_due.pop() {
+            while let Some((question, tokens)) = self.state.stream_mut(id).next_to_join() {
+                let stream = self.state.stream_mut(id);
+                let version = stream.accept(None, tokens, answer_item(question, tokens), keep);
+                let job = self.state.insert(Job {
+                    ticket: NO_TICKET,
+                    version,
+                    tokens,
+                    ..blank(Class::Join, id, question, now)
+                });
+                self.state.stream_mut(id).pending.push_back(job);
+                self.advance_stream(id, now, effects);
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::world::{EngineId, LaneId, StageId, StreamId};
 
 /// What happened.
@@ -177,15 +177,32 @@ pub struct Completion {
     pub first_token: Instant,
     /// Arrival of the newest frame that the version holds; `None`: it holds none.
     pub newest_frame: Option<Instant>,
-    /// Frames that had arrived, but which the version lacks, when the answer started; refused frames
-    /// are among them.
+    /// Where it holds none: arrival of the stream's first frame, refused or not, if that had come by the
+    /// first token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_frame: Option<Instant>,
+    /// Frames that had arrived by the first token, but which the version lacks; refused frames are
+    /// among them.
     pub frames_behind: u32,
     /// Whether it ended after its deadline.
     pub late: bool,
-    /// Whether query and answer become the next item of the stream's context.
+    /// Whether query and answer become an item of the stream's context: the next one, once all earlier
+    /// questions of the stream have ended.
     pub joins: bool,
-    /// Digest of the version and the query: equal to the serial run's, or the scheduler is wrong.
+    /// Digest of the version and the query: equal to that of the same items in a serial run, or the
+    /// scheduler is wrong.
     pub digest: u64,
+}
+
+impl Completion {
+    /// Age at the first token of what the answer knows: since the arrival of the newest frame that its version
+    /// holds. A version without any is at least as old as the stream's first frame, and counts from there; `None`:
+    /// no frame had arrived, and the answer could know of none.
+    #[inline]
+    pub fn staleness(&self) -> Option<Duration> {
+        let since = self.newest_frame.or(self.missed_frame)?;
+        Some(self.first_token.saturating_since(since))
+    }
 }
 
 /// How a version became usable on an engine.

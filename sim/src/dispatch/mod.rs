@@ -80,6 +80,8 @@ pub struct Dispatcher<'w> {
     state: State<'w>,
     policy: Box<dyn Policy>,
     ready_scratch: Vec<JobId>,
+    /// Streams of which a question has ended, where answers join.
+    joins_due: Vec<StreamId>,
     part_ended: bool,
 }
 
@@ -130,7 +132,7 @@ impl<'w> Dispatcher<'w> {
             rebuilders: 0,
             dead_engines: 0,
             any_failed: false,
-            rebuild_lane: None,
+            rebuild_lanes: 0,
             transfer: policy.transfer().unwrap_or(world.modes.state_transfer),
             serial: policy.serial(),
             requests: 0,
@@ -152,6 +154,7 @@ impl<'w> Dispatcher<'w> {
             state,
             policy,
             ready_scratch: Vec::new(),
+            joins_due: Vec::new(),
             part_ended: false,
         };
         dispatcher.reset();
@@ -202,6 +205,7 @@ impl<'w> Dispatcher<'w> {
         if state.throttled > 0 {
             state.throttle(0);
         }
+        self.joins_due.clear();
         self.policy.reset();
         self.find_able_lanes();
     }
@@ -268,10 +272,13 @@ impl<'w> Dispatcher<'w> {
         }
         loop {
             self.part_ended = false;
+            if !self.joins_due.is_empty() {
+                self.join_in_turn(now, effects);
+            }
             self.place_ready(now, effects);
             self.start_lanes(now, effects);
             // A part without work ends as it starts, and may have made something ready.
-            if !self.part_ended {
+            if !self.part_ended && self.joins_due.is_empty() {
                 break;
             }
         }
@@ -351,10 +358,22 @@ impl<'w> Dispatcher<'w> {
         let frame = &world.frame_graph;
         self.state.ingest_lanes = of(&self.state, frame, frame.bound_at);
         let ingest = frame.stages[frame.bound_at as usize];
-        self.state.rebuild_lane = if world.modes.context_reuse {
-            None
+        let transfer = world.transfer;
+        let mut answering = lanes_of(self.state.answer_lanes);
+        self.state.rebuild_lanes = if world.modes.context_reuse {
+            0
+        } else if let Some(lane) = world.placement[ingest.0 as usize] {
+            usable & (1 << lane.0)
+        } else if answering
+            .clone()
+            .any(|lane| able(lane, transfer.reconstruct))
+            || !answering.any(|lane| able(lane, transfer.import))
+        {
+            0
         } else {
-            world.placement[ingest.0 as usize].filter(|lane| usable & (1 << lane.0) != 0)
+            lanes_of(self.state.stage_lanes[transfer.reconstruct.0 as usize])
+                .filter(|&lane| able(lane, transfer.export))
+                .fold(0, with)
         };
     }
 }
@@ -414,6 +433,7 @@ fn blank(class: Class, stream: StreamId, index: u32, now: Instant) -> Job {
         started: Instant::ZERO,
         first_token: Instant::ZERO,
         newest_frame: None,
+        missed_frame: None,
         frames_behind: 0,
         output: 0,
         avoid: 0,

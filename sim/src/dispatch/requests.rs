@@ -2,6 +2,7 @@
 //! free stages of all jobs.
 
 use super::Dispatcher;
+use super::context::Turn;
 use super::message::{Effect, Effects, Reason};
 use super::policy::{Decision, Request, View};
 use super::state::{Class, Job, JobId, Part, Ready, UNBOUND, lanes_of};
@@ -43,6 +44,10 @@ impl Dispatcher<'_> {
                 index,
                 version,
             });
+        }
+        if world.answers_join_history {
+            let turn = (job.index, Turn::Open);
+            self.state.stream_mut(job.stream).turns.push_back(turn);
         }
         self.state.requests += 1;
         let id = self.state.insert(job);
@@ -123,7 +128,7 @@ impl Dispatcher<'_> {
         if let Some(reason) = reason {
             return self.refuse_query(id, reason, effects);
         }
-        match self.rebuild_lane(id) {
+        match self.rebuild_lane(id, now) {
             Some(lane) => self.enqueue(id, Part::Rebuild, lane),
             None => self.offer(id, now),
         }
@@ -131,13 +136,22 @@ impl Dispatcher<'_> {
 
     /// The lane that rebuilds a request's context for it alone, if one does and has not yet.
     #[inline(always)]
-    pub(super) fn rebuild_lane(&self, id: JobId) -> Option<LaneId> {
+    pub(super) fn rebuild_lane(&self, id: JobId, now: Instant) -> Option<LaneId> {
+        if self.state.rebuild_lanes == 0 {
+            return None;
+        }
         let world = self.state.world;
-        let lane = self.state.rebuild_lane?;
         let job = self.state.job(id);
         let bytes = self.state.kv_bytes(self.state.context_for(job).into());
-        let budget = world.engines[world.engine_of(lane).0 as usize].kv_budget;
-        (job.rebuilt_on.is_none() && bytes <= budget).then_some(lane)
+        let holds =
+            |lane: &LaneId| bytes <= world.engines[world.engine_of(*lane).0 as usize].kv_budget;
+        let lanes = lanes_of(self.state.rebuild_lanes)
+            .filter(holds)
+            .fold(0, super::with);
+        let needed = job.rebuilt_on.is_none();
+        self.state
+            .earliest(id, Part::Rebuild, lanes, now)
+            .filter(|_| needed)
     }
 
     /// Offers a request to the policy.
@@ -249,7 +263,11 @@ impl Dispatcher<'_> {
             arrived: job.arrived,
             reason,
         });
+        let (stream, index) = (job.stream, job.index);
         self.state.requests -= 1;
         self.withdraw(id);
+        if self.state.world.answers_join_history {
+            self.take_turn(stream, index, Turn::Passed);
+        }
     }
 }

@@ -133,17 +133,19 @@ impl State<'_> {
     }
 
     /// Makes room for `bytes` more on `engine` by evicting what nobody uses, least recently used
-    /// first, other than `stream`'s. Evicts nothing unless that is enough.
+    /// first, other than `stream`'s there. Evicts nothing unless that is enough. Where the engine
+    /// `reads` a version of the stream, what that would be copied from goes last.
     #[inline(always)]
     pub(crate) fn make_room(
         &mut self,
         engine: EngineId,
         stream: StreamId,
+        reads: Option<u32>,
         bytes: u64,
         effects: &mut Effects,
     ) -> bool {
         let (here, all) = self.fits(engine, bytes);
-        here && all || self.make_room_by_evicting(engine, stream, bytes, effects)
+        here && all || self.make_room_by_evicting(engine, stream, reads, bytes, effects)
     }
 
     #[inline(never)]
@@ -151,17 +153,32 @@ impl State<'_> {
         &mut self,
         engine: EngineId,
         stream: StreamId,
+        reads: Option<u32>,
         bytes: u64,
         effects: &mut Effects,
     ) -> bool {
         let (mut here, mut all) = self.fits(engine, bytes);
-        if !self.could_fit(engine, stream, bytes) {
+        // What is there already stays, and all of the stream where the engine cannot rebuild it.
+        let needed = if self.rebuilders & (1 << engine.0) == 0 {
+            u8::MAX
+        } else {
+            1 << engine.0
+        };
+        let plan = reads.map_or_else(Plan::default, |version| {
+            self.plan(stream, version, engine).0
+        });
+        let source = if plan.import > 0 { 1 << plan.source } else { 0 };
+        // Without the source the version is planned anew, and prefilled again.
+        let kept = [needed | source, needed]
+            .into_iter()
+            .find(|&kept| self.could_fit(engine, stream, kept, bytes));
+        let Some(kept) = kept else {
             return false;
-        }
+        };
         while !(here && all) {
             // Where only the SoC is short, any engine's memory helps.
             let Some(victim) =
-                self.least_recently_used(if here { None } else { Some(engine) }, engine, stream)
+                self.least_recently_used(if here { None } else { Some(engine) }, stream, kept)
             else {
                 return false;
             };
@@ -171,22 +188,22 @@ impl State<'_> {
         true
     }
 
-    /// Whether what `e` holds of `s` stays when room is made for `stream` on `engine`: what is already
-    /// there, and what an engine that cannot rebuild must copy.
-    fn spared(&self, e: EngineId, s: StreamId, engine: EngineId, stream: StreamId) -> bool {
-        s == stream && (e == engine || self.rebuilders & (1 << engine.0) == 0)
+    /// Whether `engine` holds something of `stream` that nobody uses, and that may go: what the engines
+    /// of `kept` hold of the stream `of` stays.
+    fn may_go(&self, (engine, stream): (EngineId, StreamId), of: StreamId, kept: u8) -> bool {
+        let resident = self.resident(engine, stream);
+        let spared = stream == of && kept & (1 << engine.0) != 0;
+        resident.present && resident.pins == 0 && !spared
     }
 
-    /// Whether evicting everything that nobody uses would be enough.
-    fn could_fit(&self, engine: EngineId, stream: StreamId, bytes: u64) -> bool {
+    /// Whether evicting everything that may go would be enough.
+    fn could_fit(&self, engine: EngineId, stream: StreamId, kept: u8, bytes: u64) -> bool {
         let (mut here, mut all) = (0, 0);
         for index in 0..self.world.engines.len() {
             for s in 0..self.streams.len() {
                 let at = (EngineId(index as u8), StreamId(s as u16));
-                let resident = self.resident(at.0, at.1);
-                let idle = resident.present && resident.pins == 0;
-                if idle && !self.spared(at.0, at.1, engine, stream) {
-                    let freed = self.kv_bytes(resident.tokens);
+                if self.may_go(at, stream, kept) {
+                    let freed = self.kv_bytes(self.resident(at.0, at.1).tokens);
                     all += freed;
                     if at.0 == engine {
                         here += freed;
@@ -202,8 +219,8 @@ impl State<'_> {
     fn least_recently_used(
         &self,
         on: Option<EngineId>,
-        engine: EngineId,
         stream: StreamId,
+        kept: u8,
     ) -> Option<(EngineId, StreamId)> {
         let mut oldest: Option<(Instant, EngineId, StreamId)> = None;
         for index in 0..self.world.engines.len() {
@@ -213,11 +230,10 @@ impl State<'_> {
             }
             for s in 0..self.streams.len() {
                 let s = StreamId(s as u16);
-                let resident = self.resident(e, s);
-                let idle = resident.present && resident.pins == 0;
-                if !idle || self.spared(e, s, engine, stream) {
+                if !self.may_go((e, s), stream, kept) {
                     continue;
                 }
+                let resident = self.resident(e, s);
                 if oldest.is_none_or(|(used, ..)| resident.used < used) {
                     oldest = Some((resident.used, e, s));
                 }

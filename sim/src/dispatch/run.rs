@@ -1,5 +1,6 @@
 //! Lanes at work: what a part does step by step, and how it ends.
 
+use super::context::Turn;
 use super::estimate::{intensity, ns};
 use super::state::{Class, Item, Job, JobId, Part, Plan, State, Step, UNBOUND};
 use super::{Completion, Dispatcher, Effect, Effects, Task, answer_digest};
@@ -159,10 +160,16 @@ impl Dispatcher<'_> {
     #[inline(always)]
     fn end_stage(&mut self, id: JobId, part: Part, position: u8, tokens: u32, now: Instant) {
         let graph = self.state.graph(id);
-        let job = self.state.job_mut(id);
+        let job = &mut self.state.jobs[id.0 as usize];
         job.done |= 1 << position;
         match job.class {
             Class::Query if part == Part::Bound && position == graph.bound_at => {
+                // The answer starts: what it lacks is counted by now.
+                let read = &self.state.streams[job.stream.0 as usize];
+                let item = read.item(job.version);
+                job.newest_frame = item.newest_frame;
+                job.missed_frame = read.first_frame.filter(|_| item.newest_frame.is_none());
+                job.frames_behind = read.frames.saturating_sub(item.frames);
                 job.first_token = now;
                 job.output = 1;
                 if job.max_output <= 1 {
@@ -268,16 +275,22 @@ impl Dispatcher<'_> {
             started: job.started,
             first_token: job.first_token,
             newest_frame: job.newest_frame,
+            missed_frame: job.missed_frame,
             frames_behind: job.frames_behind,
             late: job.deadline.is_some_and(|deadline| now > deadline),
             joins,
             digest: answer_digest(version_digest, job.index, job.prompt),
         }));
-        let joining = joins.then(|| job.clone());
+        let (stream, index, tokens) = (job.stream, job.index, job.prompt + job.output);
         self.state.requests -= 1;
         self.state.remove(id);
-        if let Some(answered) = joining {
-            self.join(&answered, now, effects);
+        if world.answers_join_history {
+            let turn = if joins {
+                Turn::Joins(tokens)
+            } else {
+                Turn::Passed
+            };
+            self.take_turn(stream, index, turn);
         }
     }
 }

@@ -137,7 +137,7 @@ impl Dispatcher<'_> {
         if let Some(other) = self.state.earliest(id, item.part, fitting, now) {
             return self.enqueue(id, item.part, other);
         }
-        if let Some(lane) = self.rebuild_lane(id).filter(|_| item.query) {
+        if let Some(lane) = self.rebuild_lane(id, now).filter(|_| item.query) {
             // What had been rebuilt for it made room for another.
             let stream = self.state.job(id).stream;
             self.state.stream_mut(stream).ready_answers -= 1;

@@ -71,6 +71,7 @@ pub(crate) struct Job {
     pub(crate) started: Instant,
     pub(crate) first_token: Instant,
     pub(crate) newest_frame: Option<Instant>,
+    pub(crate) missed_frame: Option<Instant>,
     pub(crate) frames_behind: u32,
     pub(crate) output: u32,
     /// Lanes that could not serve it and sent it on, as bits.
@@ -263,8 +264,9 @@ pub(crate) struct State<'w> {
     /// Lanes that may answer and that may ingest.
     pub(crate) answer_lanes: u16,
     pub(crate) ingest_lanes: u16,
-    /// Lane that rebuilds contexts when reuse is off and ingestion has a lane of its own.
-    pub(crate) rebuild_lane: Option<LaneId>,
+    /// Lanes that rebuild contexts for others, as bits: when reuse is off, the lane that ingestion has of its
+    /// own or, where no lane that answers can rebuild one, those that can and can hand it over.
+    pub(crate) rebuild_lanes: u16,
     pub(crate) transfer: StateTransfer,
     /// One part at a time on the whole SoC.
     pub(crate) serial: bool,

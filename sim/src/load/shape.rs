@@ -122,7 +122,10 @@ impl Shape {
         match merged.get("type").and_then(Value::as_str) {
             Some("string") => Self::Text,
             Some("boolean") => Self::Flag,
-            Some("integer") => Self::Integer(bounds),
+            Some("integer") => Self::Integer(Bounds {
+                whole: true,
+                ..bounds
+            }),
             Some("number") => Self::Number(bounds),
             Some("array") => Self::List {
                 item: Box::new(Self::from_schema(root, &merged["items"])),

@@ -3,10 +3,12 @@
 use super::compile::Parts;
 use super::{lengths, trace, without_effect};
 use crate::cost::{Noise, Time};
+use crate::dispatch::{Dispatcher, lanes_of};
 use crate::spec::model::StageKind;
 use crate::spec::quantity::OriginKind;
 use crate::spec::scenario::LengthPrediction;
 use crate::spec::soc::EngineKind;
+use crate::time::Instant;
 use crate::workload;
 use crate::world::World;
 
@@ -36,6 +38,7 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
         }
     }
     warnings.extend(without_effect::warnings(parts, world));
+    warnings.extend(without_contexts(world));
     if !world.contention_off && world.lanes.len() > 1 {
         without_bytes(world, warnings);
     }
@@ -44,6 +47,26 @@ pub(super) fn collect(parts: &Parts<'_>, world: &World, warnings: &mut Vec<Strin
     warnings.extend(wider_than_memory(parts));
     warnings.extend(below_tables(world));
     warnings.extend(trace::warnings(scenario, parts.traces));
+}
+
+/// Without reuse: whether no lane that answers can rebuild a context or be handed one.
+fn without_contexts(world: &World) -> Option<String> {
+    let asks = world.streams.iter().any(|stream| stream.queries.is_some());
+    let sees = world.streams.iter().any(|stream| stream.frames.is_some());
+    if world.modes.context_reuse || !asks || !sees {
+        return None;
+    }
+    let dispatcher = Dispatcher::new(world);
+    let state = dispatcher.view(Instant::ZERO).state;
+    let able = |lane, stage| world.costs.get(world.engine_of(lane), stage).is_some();
+    let transfer = world.transfer;
+    let handed = lanes_of(state.rebuild_lanes)
+        .any(|lane| able(lane, transfer.reconstruct) && able(lane, transfer.export));
+    let served = lanes_of(state.answer_lanes)
+        .any(|lane| able(lane, transfer.reconstruct) || handed && able(lane, transfer.import));
+    (!served).then(|| {
+        "`modes.context_reuse = false` has every request rebuild its context, which no lane that answers can have under this policy: their engines have no cost of `reconstruct`, and no other lane can rebuild one and hand it over (`reconstruct` and `export` there, `import` here): every query that reads a frame will be refused as `context_lost`".to_owned()
+    })
 }
 
 /// Stages that contention cannot see.

@@ -34,7 +34,7 @@ pub struct Metrics<'w> {
     pub completion: Sample,
     /// Mean time per token after the first.
     pub tpot: Sample,
-    /// Age, at the first token, of the newest frame that the answer knows.
+    /// Age, at the first token, of the newest frame that the answer knows ([`Completion::staleness`](crate::dispatch::Completion::staleness)).
     pub staleness: Sample,
     /// Arrival to the start of the first stage on the answering lane.
     pub queueing: Sample,
@@ -328,8 +328,8 @@ impl Sink for Metrics<'_> {
                     let later = now.saturating_since(done.first_token).0;
                     self.tpot.add(Duration(later / u64::from(done.output - 1)));
                 }
-                if let Some(frame) = done.newest_frame {
-                    self.staleness.add(done.first_token.saturating_since(frame));
+                if let Some(age) = done.staleness() {
+                    self.staleness.add(age);
                     self.frames_behind += u64::from(done.frames_behind);
                     self.stale_answers += 1;
                 }

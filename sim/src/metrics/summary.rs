@@ -95,9 +95,10 @@ pub struct Summary {
     pub completion_s: Latency,
     /// Mean time per token after the first.
     pub tpot_s: Latency,
-    /// Age of the newest frame in the answer's version, at its first token.
+    /// Age of the newest frame in the answer's version, at its first token; of a version without frames, since the
+    /// stream's first frame arrived. Answers before any frame are left out.
     pub staleness_s: Latency,
-    /// Frames that had arrived, but which the version lacked, when the answer started (mean).
+    /// Frames that had arrived by then, but which the version lacked (mean over the same answers).
     pub frames_behind: Option<f64>,
     /// Arrival to the first stage on the answering lane.
     pub queueing_s: Latency,

@@ -167,7 +167,7 @@ fn compare(world: &World, trace: &Recorder, summary: &Summary) {
         (later > 0).then(|| (at.0 - done.first_token.0) / later)
     });
     latency("tpot", summary.tpot_s, times);
-    let times = offline.ns(|_, done| Some(done.first_token.0 - done.newest_frame?.0));
+    let times = offline.ns(|_, done| Some(done.staleness()?.0));
     latency("staleness", summary.staleness_s, times);
     latency("publication", summary.publication_s, offline.publication());
 

@@ -1,8 +1,7 @@
 //! Semantics 5: memory is bounded, and everything that asks for it has an outcome.
 //!
 //! To see these fail: take the least recently used for the most (`<` for `>` in
-//! `State::least_recently_used`), let pinned contexts be evicted (`pins == 0` in `State::could_fit` and
-//! there), or answer `NotYet` instead of what `Dispatcher::room_for` and `room_for_copy` do once nothing
+//! `State::least_recently_used`), let pinned contexts be evicted (`pins == 0` in `State::may_go`), or answer `NotYet` instead of what `Dispatcher::room_for` and `room_for_copy` do once nothing
 //! runs.
 
 use crate::toy::{Toy, toy};
@@ -364,4 +363,42 @@ fn a_user_who_is_refused_and_does_not_think_asks_after_the_next_answer() {
              25-45 a decode 2@2
              45 answer q2 v0 Reuse first 25",
         );
+}
+
+/// Frames are ingested on `b`, and the query of `x` is answered on `a`, which copies its context.
+fn handed_to_a(budget: u32) -> Toy {
+    toy()
+        .set("policy = { fixed = { lanes = { x = 'a' } } }")
+        .table("[placement]\ningest = 'b'\n[modes]\nstate_transfer = 'import'")
+        .table(&format!("[limits]\nkv_budget_bytes = {budget}"))
+        .stream("x", &[0], &[100])
+}
+
+/// To see it fail, let `State::make_room_by_evicting` begin with `needed` alone.
+#[test]
+fn what_is_to_be_copied_is_not_evicted_for_its_copy() {
+    // 20 tokens are held and 15 are needed, of 30: `y` is the newer one, but goes.
+    handed_to_a(30_000).stream("y", &[30], &[]).runs_as(
+        "0-20 b ingest x/10@0
+         20 publish x/v1 10
+         30-50 b ingest y/10@0
+         50 publish y/v1 10
+         100 bind x/q0 v1
+         100 evict y/b 10
+         100-122 a import x/10@0 <b
+         122-124 a prefill x/2@10
+         124-144 a decode x/2@12
+         144 answer x/q0 v1 Import first 124",
+    );
+    // With nothing else to evict the context is rebuilt.
+    handed_to_a(19_000).runs_as(
+        "0-20 b ingest 10@0
+         20 publish v1 10
+         100 bind q0 v1
+         100 evict b 10
+         100-110 a reconstruct 10@0
+         110-112 a prefill 2@10
+         112-132 a decode 2@12
+         132 answer q0 v1 Reconstruct first 112",
+    );
 }

@@ -221,3 +221,24 @@ fn what_does_not_exist_after_the_warm_up_is_absent() {
     assert_eq!((summary.tokens_per_s, summary.open_rps), (None, None));
     assert_eq!((summary.energy_j, summary.mean_power_w), (None, None));
 }
+
+/// To see it fail, count what an answer lacks in `Dispatcher::begin_answer`, or leave `missed_frame` empty.
+#[test]
+fn an_answer_without_frames_is_as_old_as_the_first_that_came() {
+    let toy = |frames: &[u32]| {
+        toy()
+            .set("policy = { single = { lane = 'a' } }")
+            .table("[context]\nbinding = 'published'")
+            .stream("cam", frames, &[6])
+    };
+    // It is bound to version 0 at 6 ms and begins at 10; the third frame comes before its first token at 12.
+    let late = summary(&toy(&[0, 5, 11]));
+    assert_eq!(late.frames_behind, Some(3.0));
+    assert_eq!(
+        (late.staleness_s.count, late.staleness_s.mean),
+        (1, Some(0.012))
+    );
+    // Here no frame has come by its first token, at 8 ms: there was nothing to know.
+    let early = summary(&toy(&[9, 20]));
+    assert_eq!((early.frames_behind, early.staleness_s.count), (None, 0));
+}

@@ -496,3 +496,81 @@ fn a_stage_beside_the_chain_runs_on_the_lane_that_waits_for_it() {
          54 answer q1 v0 Reuse first 29",
     );
 }
+
+/// To see it fail, count items instead of frames in `StreamState::accept`.
+#[test]
+fn sinks_are_frames_also_where_answers_join() {
+    // The first answer comes before the first frame, which is the sink: both stay.
+    toy()
+        .set("policy = { single = { lane = 'a' } }")
+        .table(
+            "[context]\nanswers_join_history = true\nkeep = { sinks = { first = 1, recent = 1 } }",
+        )
+        .stream("cam", &[50, 100, 150], &[0, 300])
+        .runs_as(
+            "0 bind q0 v0
+             0-2 a prefill 2@0
+             2-22 a decode 2@2
+             22 answer q0 v0 Reuse first 2
+             22-27 a ingest 5@0
+             27 publish v1 5
+             50-60 a ingest 10@5
+             60 publish v2 15
+             100-110 a ingest 10@15
+             110 publish v3 25
+             150-160 a ingest 10@25
+             160 publish v4 25
+             300 bind q1 v4
+             300-302 a prefill 2@25
+             302-322 a decode 2@27
+             322 answer q1 v4 Reuse first 302
+             322-327 a ingest 5@25
+             327 publish v5 30",
+        );
+}
+
+/// Without reuse, answered on `a`, which cannot rebuild.
+fn rebuilt_elsewhere() -> Toy {
+    toy()
+        .costs("ingest = { per_token_s = 0.001 }\n", "")
+        .costs(
+            "[engines.b.stages]",
+            "[engines.a.unsupported]\ningest = 'no'\nreconstruct = 'no'\n[engines.b.stages]",
+        )
+        .table("[modes]\ncontext_reuse = false\n[placement]\nprefill = 'a'\ndecode = 'a'")
+        .stream("cam", &[0], &[20])
+}
+
+/// To see it fail, leave the last arm of `rebuild_lanes` in `Dispatcher::find_able_lanes` empty.
+#[test]
+fn a_lane_that_can_rebuilds_for_those_that_cannot() {
+    rebuilt_elsewhere().runs_as(
+        "0 publish v1 10
+         20 bind q0 v1
+         20-40 b reconstruct 10@0
+         40-62 a import 10@0 <b
+         62-64 a prefill 2@10
+         64-84 a decode 2@12
+         84 answer q0 v1 Reconstruct first 64",
+    );
+}
+
+#[test]
+fn where_none_can_a_warning_says_so() {
+    let warned = |toy: &Toy| {
+        let warnings = toy.world().warnings;
+        warnings.iter().any(|text| text.contains("`context_lost`"))
+    };
+    let toy = rebuilt_elsewhere();
+    assert!(!warned(&toy));
+    let toy = toy.costs(
+        "export = { fixed_s = 0.001, gbps = 0.001 }\n[origins.o]",
+        "[engines.b.unsupported]\nexport = 'no'\n[origins.o]",
+    );
+    assert!(warned(&toy));
+    toy.runs_as(
+        "0 publish v1 10
+         20 bind q0 v1
+         20 refuse q0 context_lost",
+    );
+}

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use sim::dispatch::{Effect, answer_digest, frame_digest, stream_digest};
+use sim::dispatch::{Effect, answer_digest, frame_digest, joined_digest, stream_digest};
 use sim::trace::Record;
 
 use crate::toy::{Toy, run, toy};
@@ -126,6 +126,22 @@ fn reference(streams: &[(&str, &[u32], &[u32])]) -> Digests {
     reference
 }
 
+const POLICIES: [&str; 13] = [
+    "{ state_aware = { terms = 'w' } }",
+    "{ state_aware = { terms = 'w+p' } }",
+    "{ state_aware = { terms = 'w+p+s' } }",
+    "{ single = { lane = 'a' } }",
+    "{ single = { lane = 'b' } }",
+    "{ fixed = {} }",
+    "'serial'",
+    "'naive'",
+    "'idle_first'",
+    "'reuse_first'",
+    "'round_robin'",
+    "'shortest_job_first'",
+    "'earliest_deadline_first'",
+];
+
 #[test]
 fn answers_match_the_serial_reference_under_every_policy_and_mode() {
     let streams: [(&str, &[u32], &[u32]); 2] = [
@@ -133,23 +149,8 @@ fn answers_match_the_serial_reference_under_every_policy_and_mode() {
         ("right", &[1, 9, 40], &[5, 41, 42]),
     ];
     let want = reference(&streams);
-    let policies = [
-        "{ state_aware = { terms = 'w' } }",
-        "{ state_aware = { terms = 'w+p' } }",
-        "{ state_aware = { terms = 'w+p+s' } }",
-        "{ single = { lane = 'a' } }",
-        "{ single = { lane = 'b' } }",
-        "{ fixed = {} }",
-        "'serial'",
-        "'naive'",
-        "'idle_first'",
-        "'reuse_first'",
-        "'round_robin'",
-        "'shortest_job_first'",
-        "'earliest_deadline_first'",
-    ];
     let mut tried = 0;
-    for policy in policies {
+    for policy in POLICIES {
         for modes in 0..16 {
             let on = |bit: u32| modes & (1 << bit) != 0;
             // Without reuse nothing is transferred.
@@ -168,4 +169,40 @@ fn answers_match_the_serial_reference_under_every_policy_and_mode() {
         }
     }
     assert_eq!(tried, 13 * 8 * (3 + 1));
+}
+
+/// To see it fail, let `StreamState::next_to_join` pass over open questions.
+#[test]
+fn answers_join_in_order_of_their_questions_under_every_policy() {
+    let mut overtaken = 0;
+    for policy in POLICIES {
+        let toy = toy()
+            .set(&format!("policy = {policy}"))
+            .table("[context]\nanswers_join_history = true")
+            .stream("cam", &[0], &[30, 31, 400])
+            .stream("other", &[], &[25]);
+        let mut digest = frame_digest(stream_digest("cam"), 0, 10);
+        let mut want = vec![answer_digest(digest, 0, 2), answer_digest(digest, 1, 2)];
+        for question in [0, 1] {
+            digest = joined_digest(digest, question, 5);
+        }
+        want.push(answer_digest(digest, 2, 2));
+        let mut got = Vec::new();
+        for (_, record) in run(&toy.world()).records {
+            if let Record::Effect(Effect::Complete(done)) = record
+                && done.stream.0 == 0
+            {
+                assert!(done.joins);
+                got.push((done.index, done.digest));
+            }
+        }
+        overtaken += usize::from(got[0].0 == 1);
+        got.sort_unstable();
+        let want: Vec<_> = (0..).zip(want).collect();
+        assert_eq!(got, want, "{policy}");
+    }
+    assert!(
+        overtaken > 0,
+        "an answer is given before that to an earlier question"
+    );
 }

@@ -99,6 +99,8 @@ fn what_is_wrong_elsewhere_is_told_as_well() {
     let formal = [
         (0, "seed = 7", "sead = 7"),
         (0, "horizon_s = 60.0", "horizon_s = -1.0"),
+        (0, "seed = 7", "seed = -7"),
+        (2, "max_context_tokens = 16384", "max_context_tokens = 0"),
         (1, "weight = 1.0", "weight = -1.0"),
         (2, "weights_bytes = 1e9", "weights_bytes = \"much\""),
         (3, "fixed_s = 0.5", "fixed_s = nan"),

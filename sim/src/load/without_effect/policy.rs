@@ -251,8 +251,8 @@ impl Reach {
         let mut holders: Vec<LaneId> = reach.answer.iter().chain(&reach.ingest).copied().collect();
         holders.sort_unstable();
         holders.dedup();
-        // Where reuse is off and ingestion has a lane of its own, that one rebuilds.
-        holders.extend(view.state.rebuild_lane);
+        // Where reuse is off, other lanes may rebuild.
+        holders.extend(lanes_of(view.state.rebuild_lanes));
         if reach.no_transfer(world).is_none() && world.modes.context_reuse {
             reach.lanes.push((world.transfer.import, holders.clone()));
             // It never runs by itself: its bytes are the import's.

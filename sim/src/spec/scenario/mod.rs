@@ -113,7 +113,8 @@ pub struct Run {
 pub struct Modes {
     /// Keep each stream's KV between requests; off: every request rebuilds its context.
     pub context_reuse: bool,
-    /// Stateful Streaming Generation: a stream's frames are ingested while it is being answered.
+    /// Stateful Streaming Generation: a stream's frames are ingested while it is being answered; off: no stage of its
+    /// frames starts meanwhile on any lane, their encodes included.
     pub ingest_during_generation: bool,
     /// Concurrent Sequence Generation: several lanes answer different requests at once.
     pub concurrent_generation: bool,
@@ -155,7 +156,8 @@ pub struct Context {
     /// Which frames stay in the context.
     pub keep: Keep,
     /// Whether a query and its answer join the context, prefilled once more on the lane that ingests: the answer came
-    /// of a fork of the version that it read. They stay until the frame after them leaves the window.
+    /// of a fork of the version that it read. They join in the order of their questions, and stay until the frame after
+    /// them leaves the window.
     pub answers_join_history: bool,
     /// Which version a query reads.
     pub binding: Binding,
@@ -176,7 +178,7 @@ pub enum Keep {
     },
     /// The first frames (attention sinks) and the newest ones.
     Sinks {
-        /// How many of the first frames.
+        /// How many of the first frames; questions and answers that joined before the last of them stay too.
         first: u32,
         /// How many of the newest frames.
         #[schemars(extend("minimum" = 1))]
@@ -194,7 +196,8 @@ pub enum Binding {
     /// The newest version that is published when the query arrives. If its frames have left the window when the query
     /// starts, they are prefilled again, or copied, for it.
     Published,
-    /// The newest version that is published when its first stage starts.
+    /// The newest version that is published when its lane starts to answer it: with its preparation, or its prefill where
+    /// it needs none. (Where the model's query has stages before that, they are over by then.)
     AtDispatch,
 }
 
