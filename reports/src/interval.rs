@@ -5,8 +5,6 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
-/// Replications from which their verdicts are asked to agree.
-const AGREEING_MIN: usize = 5;
 /// Differences of one sign that show one without a spread, by a sign test at the same confidence: 2 · 2⁻⁶ < 5 %.
 const ALIKE_MIN: usize = 6;
 
@@ -166,35 +164,9 @@ impl Replicated {
         list
     }
 
-    /// The verdict that at least half of the replications reach or exceed; of five or more, `Saturated`
-    /// only if four in five are, and `Near` where more than one in five is but fewer than that. Near a
-    /// load of 1 the replications of a short run disagree: between what can be told apart lies a verdict
-    /// that leaves it open, so that a longer run does not turn one into the other.
+    /// The verdict on all of them; see [`LoadVerdict::over`].
     pub fn verdict(&self) -> LoadVerdict {
-        let (saturated, all) = (self.verdicts(LoadVerdict::Saturated), self.count());
-        let middle = self.middle();
-        if all < AGREEING_MIN || self.summaries.iter().all(|s| s.load == middle) {
-            return middle;
-        }
-        if 5 * saturated >= 4 * all {
-            LoadVerdict::Saturated
-        } else if 5 * saturated > all || middle == LoadVerdict::Saturated {
-            LoadVerdict::Near
-        } else {
-            middle
-        }
-    }
-
-    fn middle(&self) -> LoadVerdict {
-        let severity = |verdict: LoadVerdict| match verdict {
-            LoadVerdict::Finite => 0,
-            LoadVerdict::Steady => 1,
-            LoadVerdict::Near => 2,
-            LoadVerdict::Saturated => 3,
-        };
-        let mut all: Vec<_> = self.summaries.iter().map(|summary| summary.load).collect();
-        all.sort_by_key(|&verdict| severity(verdict));
-        all.get(all.len() / 2).copied().unwrap_or_default()
+        LoadVerdict::over(self.summaries.iter().map(|summary| summary.load))
     }
 }
 

@@ -80,6 +80,39 @@ pub enum LoadVerdict {
     Finite,
 }
 
+/// Replications from which their verdicts are asked to agree.
+const AGREEING_MIN: usize = 5;
+
+impl LoadVerdict {
+    /// The verdict on several replications: the one that at least half of them reach or exceed; of five or more,
+    /// `Saturated` only if four in five are, and `Near` where more than one in five is but fewer than that. Near a
+    /// load of 1 the replications of a short run disagree: between what can be told apart lies a verdict that leaves
+    /// it open, so that a longer run does not turn one into the other.
+    pub fn over(replications: impl IntoIterator<Item = Self>) -> Self {
+        let severity = |verdict: Self| match verdict {
+            Self::Finite => 0,
+            Self::Steady => 1,
+            Self::Near => 2,
+            Self::Saturated => 3,
+        };
+        let mut all: Vec<Self> = replications.into_iter().collect();
+        all.sort_by_key(|&verdict| severity(verdict));
+        let middle = all.get(all.len() / 2).copied().unwrap_or_default();
+        if all.len() < AGREEING_MIN || all.iter().all(|&verdict| verdict == middle) {
+            return middle;
+        }
+        let of = all.iter().filter(|verdict| **verdict == Self::Saturated);
+        let saturated = of.count();
+        if 5 * saturated >= 4 * all.len() {
+            Self::Saturated
+        } else if 5 * saturated > all.len() || middle == Self::Saturated {
+            Self::Near
+        } else {
+            middle
+        }
+    }
+}
+
 /// A run in numbers. Times in seconds, energy in joules, memory in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
