@@ -11,9 +11,9 @@ use crate::engine::{EngineError, Owner};
 /// The KV that a processor holds, as other lanes may read it.
 ///
 /// A store belongs to a processor, not to a lane, and outlives its lanes: the KV of a lane that died
-/// while another imports from it is still read. Backends keep it behind a lock that their lanes give
-/// up between two steps (a token, a batch), so that an export waits for a step and not for an answer. A
-/// llama.cpp context is `Send` but not `Sync`: the lock around it makes the store both.
+/// while another imports from it is still read. A published version is there to be read while the next is
+/// computed: a backend that cannot read a context meanwhile keeps copies of what it published. A llama.cpp
+/// context is `Send` but not `Sync`: the lock around it makes the store both.
 pub trait KvStore: fmt::Debug + Send + Sync {
     /// Copies out a context up to `version`, or the newest version below it that is held. Of what the
     /// importer says to hold (`held`), a backend that can leaves the copy out.
@@ -32,10 +32,19 @@ pub struct Exported {
     pub version: u32,
     /// Version after which it begins; `None`: it holds everything.
     pub after: Option<u32>,
-    /// The state, in a form that both sides know.
-    pub state: Vec<u8>,
+    /// The state, in the order of its versions.
+    pub blocks: Vec<Block>,
     /// Processor that computed each version in it; empty from backends that do not keep account.
     pub by: Vec<EngineId>,
+}
+
+/// State of versions that follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// How many these are.
+    pub versions: u32,
+    /// In a form that both sides know.
+    pub state: Arc<Vec<u8>>,
 }
 
 /// By stream and frame.

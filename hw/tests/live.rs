@@ -112,7 +112,7 @@ fn answers_equal_the_serial_reference_in_every_mode() {
     });
 }
 
-/// A real engine that goes wrong in its `nth` task.
+/// A real engine that goes wrong in its `nth` task, or the first after it that the fault is of.
 struct Faulty {
     inner: Box<dyn Engine>,
     nth: u32,
@@ -132,8 +132,12 @@ impl Engine for Faulty {
         self.inner.enter()
     }
     fn run(&mut self, order: &Order, token: &CancelToken) -> Result<Done, EngineError> {
-        let now = self.nth == 0;
-        self.nth = self.nth.wrapping_sub(1);
+        // A prefill is the same again and again; the context of an answer would be full before the deadline.
+        let fits = self.fault == Fault::Crash || order.kind == StageKind::Ingest;
+        let now = self.nth == 0 && fits;
+        if now || self.nth > 0 {
+            self.nth = self.nth.wrapping_sub(1);
+        }
         match self.fault {
             Fault::Crash => assert!(!now, "the worker crashes"),
             Fault::Endless if now => loop {

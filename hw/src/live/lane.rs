@@ -131,8 +131,7 @@ impl LiveLane {
             self.llama(held.cut(order.reads, end))?;
         }
         self.store.push(&slot, &piece, false, token)?;
-        slot.lock().complete(self.plan.engine);
-        Ok(())
+        self.store.complete(order.owner, &slot)
     }
 
     fn reconstruct(&self, order: &Order, token: &CancelToken) -> Result<(), EngineError> {
@@ -149,12 +148,12 @@ impl LiveLane {
             let texts = &self.store.loaded()?.texts;
             let system = Piece::Tokens(texts.system(self.setup.system_tokens));
             self.store.push(&slot, &system, false, token)?;
-            slot.lock().complete(self.plan.engine);
+            self.store.complete(order.owner, &slot)?;
         }
         for item in items.iter().skip(held.unwrap_or(0) as usize) {
             let piece = self.store.piece(stream, item)?;
             self.store.push(&slot, &piece, false, token)?;
-            slot.lock().complete(self.plan.engine);
+            self.store.complete(order.owner, &slot)?;
         }
         Ok(())
     }

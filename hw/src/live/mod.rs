@@ -9,6 +9,7 @@ mod content;
 mod frames;
 mod lane;
 mod reference;
+mod slot;
 mod store;
 mod vision;
 
@@ -19,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use sim::spec::model::StageKind;
 use sim::spec::scenario::Keep;
-use sim::world::{EngineId, LaneId, StreamId, World};
+use sim::world::{EngineId, LaneId, StageId, StreamId, World};
 
 use crate::devices;
 use crate::engine::{Engine, EngineError};
@@ -63,8 +64,8 @@ pub struct LiveOptions {
     /// Tokens that each context has room for; 0: as many as the model's longest context. Their memory is
     /// taken at the start.
     pub context_tokens: u32,
-    /// Most tokens of one computation of a prefill. Between two of them another processor may copy the
-    /// context out; a small one costs throughput.
+    /// Most tokens of one computation of a prefill. Between two of them a lane of the same processor may use the
+    /// context; a small one costs throughput.
     pub chunk: u32,
     /// Device of a processor, by its name in the profile: in llama.cpp's words (`Vulkan0`), or what
     /// [`VisionDevice`] reads (`qnn:htp_arch=68`). Others compute on the CPU.
@@ -177,6 +178,8 @@ struct Setup {
     projects: bool,
     embedding_cache: bool,
     streams: usize,
+    /// Processors with language. Of several, one may want what another has published.
+    speakers: usize,
     /// Tokens of answers that may join a context, by stream and query; `None`: none do.
     answers: Option<Mutex<Said>>,
     /// Where each answer was computed, by stream and query.
@@ -191,6 +194,22 @@ struct Setup {
 struct TowerKind {
     device: VisionDevice,
     threads: u32,
+}
+
+/// Stages that need the language model.
+const LANGUAGE: &[StageKind] = &[
+    StageKind::Ingest,
+    StageKind::QueryPrefill,
+    StageKind::Decode,
+    StageKind::Reconstruct,
+];
+
+/// Whether a processor has costs of a stage of these kinds.
+fn runs(world: &World, engine: EngineId, kinds: &[StageKind]) -> bool {
+    world.stages.iter().enumerate().any(|(index, stage)| {
+        let cost = || world.costs.get(engine, StageId(index as u8));
+        kinds.contains(&stage.kind) && cost().is_some()
+    })
 }
 
 impl Setup {
@@ -262,6 +281,9 @@ impl Live {
             projects: has(StageKind::Project),
             embedding_cache: world.modes.embedding_cache,
             streams: world.streams.len(),
+            speakers: (0..world.engines.len())
+                .filter(|&engine| runs(world, EngineId(engine as u8), LANGUAGE))
+                .count(),
             answers: world.answers_join_history.then(Mutex::default),
             placed: Mutex::default(),
             encoded: Mutex::default(),
@@ -346,23 +368,9 @@ impl Plan {
 
     fn of(world: &World, id: LaneId, setup: &Setup) -> Result<Self, SetupError> {
         let lane = &world.lanes[id.0 as usize];
-        let runs = |wanted: &[StageKind]| {
-            world.stages.iter().enumerate().any(|(index, stage)| {
-                wanted.contains(&stage.kind)
-                    && world
-                        .costs
-                        .get(lane.engine, sim::world::StageId(index as u8))
-                        .is_some()
-            })
-        };
-        let language = [
-            StageKind::Ingest,
-            StageKind::QueryPrefill,
-            StageKind::Decode,
-            StageKind::Reconstruct,
-        ];
         let pinned = lane.pin_cores.len() as u32;
-        let (language, vision) = (runs(&language), runs(&[StageKind::Encode]));
+        let runs = |kinds| runs(world, lane.engine, kinds);
+        let (language, vision) = (runs(LANGUAGE), runs(&[StageKind::Encode]));
         let engine = &world.engines[lane.engine.0 as usize].name;
         let device = setup.options.devices.get(engine);
         let fail = |says: &str| SetupError::Device {

@@ -1,17 +1,17 @@
 //! A processor's KV: a llama.cpp context for each stream and for each running request.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{FairMutex, FairMutexGuard, Mutex};
+use parking_lot::Mutex;
 use sim::world::{EngineId, StreamId};
 
 use super::Setup;
 use super::content::{self, Texts};
+use super::slot::{Held, Slot, State, Version};
 use crate::engine::{CancelToken, EngineError, Item, Owner};
 use crate::llama::{Context, ContextOptions, LlamaError, Model, ModelOptions, Token};
-use crate::registry::{Exported, KvStore};
+use crate::registry::{Block, Exported, KvStore};
 
 /// What is fed to a context.
 #[derive(Clone, Debug)]
@@ -20,72 +20,6 @@ pub(super) enum Piece {
     Tokens(Vec<Token>),
     /// Visual tokens.
     Embeddings(Arc<[f32]>),
-}
-
-/// A context with what it holds. Fair, so that a lane which takes it for one computation after the other
-/// lets a waiting reader in between.
-#[derive(Debug)]
-pub(super) struct Slot(FairMutex<Held>);
-
-/// A version in a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Version {
-    /// Tokens up to its end.
-    end: u32,
-    /// Processor that computed its last item. State that is copied keeps it.
-    by: EngineId,
-}
-
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) context: Context,
-    /// Each version that is complete: version 0, the system prompt, and so on. Without one, every context
-    /// holds version 0 from the start.
-    versions: Vec<Version>,
-    /// The answer's last token, of a request's context.
-    pub(super) last: Option<Token>,
-}
-
-impl Slot {
-    pub(super) fn lock(&self) -> FairMutexGuard<'_, Held> {
-        self.0.lock()
-    }
-}
-
-impl Held {
-    /// The newest version that it holds.
-    pub(super) fn version(&self) -> Option<u32> {
-        self.versions.len().checked_sub(1).map(|last| last as u32)
-    }
-
-    /// Tokens of a version, if it is held.
-    pub(super) fn end_of(&self, version: u32) -> Option<u32> {
-        Some(self.versions.get(version as usize)?.end)
-    }
-
-    /// Tokens of the newest version; whatever comes after it is forgotten.
-    pub(super) fn newest(&mut self) -> Result<u32, LlamaError> {
-        let end = self.versions.last().map_or(0, |version| version.end);
-        self.context.truncate(end)?;
-        Ok(end)
-    }
-
-    /// Forgets everything after a version that is held.
-    pub(super) fn cut(&mut self, version: u32, tokens: u32) -> Result<(), LlamaError> {
-        self.versions.truncate(version as usize + 1);
-        self.context.truncate(tokens)
-    }
-
-    /// What a processor appended since the last version is the next one.
-    pub(super) fn complete(&mut self, by: EngineId) {
-        let end = self.context.len();
-        self.versions.push(Version { end, by });
-    }
-
-    /// The processors that computed its versions.
-    pub(super) fn computed_by(&self) -> Vec<EngineId> {
-        self.versions.iter().map(|version| version.by).collect()
-    }
 }
 
 /// What is there once the language model is loaded.
@@ -232,16 +166,13 @@ impl Store {
         if let Some(slot) = self.slots.lock().get(&owner) {
             return Ok(slot.clone());
         }
-        let slot = Arc::new(Slot(FairMutex::new(Held {
-            context: self.context()?,
-            versions: if self.setup.system_tokens == 0 {
-                let by = self.engine;
-                vec![Version { end: 0, by }]
-            } else {
-                Vec::new()
-            },
-            last: None,
-        })));
+        let versions = if self.setup.system_tokens == 0 {
+            let by = self.engine;
+            vec![Version { end: 0, by }]
+        } else {
+            Vec::new()
+        };
+        let slot = Arc::new(Slot::new(self.context()?, versions));
         Ok(self.slots.lock().entry(owner).or_insert(slot).clone())
     }
 
@@ -250,7 +181,7 @@ impl Store {
         let slot = self.slots.lock().remove(&owner);
         // Somebody who still reads it has the last word.
         match slot.and_then(Arc::into_inner) {
-            Some(slot) => self.recycle(slot.0.into_inner().context),
+            Some(slot) => self.recycle(slot.into_context()),
             None => Ok(()),
         }
     }
@@ -271,25 +202,15 @@ impl Store {
             drop(held);
             return Ok(source);
         }
-        let (state, versions) = {
-            let mut held = source.lock();
-            let end = self.end(&held, owner, version)?;
-            let state = held
-                .context
-                .export(0..end)
-                .map_err(|error| self.error(error))?;
-            (state, held.versions[..=version as usize].to_vec())
-        };
-        let mut context = self.context()?;
-        let end = versions.last().map_or(0, |version| version.end);
-        context
-            .import(0..end, &state)
-            .map_err(|error| self.error(error))?;
-        let slot = Arc::new(Slot(FairMutex::new(Held {
-            context,
-            versions,
-            last: None,
-        })));
+        let fail = |error| self.error(error);
+        let all = version as usize + 1;
+        let copies = source.copy(0, all).map_err(fail)?.unwrap_or_default();
+        let copied: usize = copies.iter().map(|copy| copy.versions.len()).sum();
+        if copied < all {
+            return Err(self.not_resident(owner, version));
+        }
+        let slot = Arc::new(Slot::new(self.context()?, Vec::new()));
+        slot.lock().append(0, &copies, false).map_err(fail)?;
         // It may have begun once before, on a lane that failed.
         self.drop_slot(own)?;
         self.slots.lock().insert(own, slot.clone());
@@ -297,11 +218,27 @@ impl Store {
     }
 
     pub(super) fn end(&self, held: &Held, owner: Owner, version: u32) -> Result<u32, EngineError> {
-        held.end_of(version).ok_or(EngineError::NotResident {
+        held.end_of(version)
+            .ok_or_else(|| self.not_resident(owner, version))
+    }
+
+    fn not_resident(&self, owner: Owner, version: u32) -> EngineError {
+        EngineError::NotResident {
             owner,
             version,
             engine: self.engine,
-        })
+        }
+    }
+
+    /// What a lane appended to a context since its last version is the next one. A stream's is copied where
+    /// another processor may want it.
+    pub(super) fn complete(&self, owner: Owner, slot: &Slot) -> Result<(), EngineError> {
+        let done = slot.lock().complete(self.engine, self.keeps(owner));
+        done.map_err(|error| self.error(error))
+    }
+
+    fn keeps(&self, owner: Owner) -> bool {
+        self.setup.speakers > 1 && matches!(owner, Owner::Stream(_))
     }
 
     /// Appends a piece, letting others at the context between two computations. `logits`: those after the
@@ -390,11 +327,9 @@ impl Store {
     pub(super) fn items(&self, stream: StreamId, version: u32) -> Result<Vec<Item>, EngineError> {
         let published = self.published.lock();
         let items = published[stream.0 as usize].get(..version as usize);
-        items.map(<[Item]>::to_vec).ok_or(EngineError::NotResident {
-            owner: Owner::Stream(stream),
-            version,
-            engine: self.engine,
-        })
+        items
+            .map(<[Item]>::to_vec)
+            .ok_or_else(|| self.not_resident(Owner::Stream(stream), version))
     }
 
     pub(super) fn publish(
@@ -429,37 +364,43 @@ impl Store {
         if held.version() >= Some(exported.version) {
             return Ok(());
         }
-        let fail = |error| self.error(error);
-        let mut ends = Vec::new();
         // Without anything before it, it begins with the system prompt.
-        let (start, mut end, from) = if let Some(after) = exported.after {
-            let start = self.end(&held, owner, after)?;
-            held.cut(after, start).map_err(fail)?;
-            (start, start, after)
-        } else {
-            held.versions.clear();
-            held.context.truncate(0).map_err(fail)?;
-            ends.push(self.setup.system_tokens);
-            (0, self.setup.system_tokens, 0)
+        let (before, mut end, from) = match exported.after {
+            Some(after) => (after as usize + 1, self.end(&held, owner, after)?, after),
+            None => (0, 0, 0),
         };
+        let mut ends = Vec::new();
+        if before == 0 {
+            end = self.setup.system_tokens;
+            ends.push(end);
+        }
         ends.extend(items.iter().skip(from as usize).map(|item| {
             end += tokens_of(item);
             end
         }));
-        held.context
-            .import(start..end, &exported.state)
-            .map_err(|error| self.error(error))?;
-        if ends.len() != exported.by.len() {
+        let blocks = exported.blocks.iter();
+        let copied: usize = blocks.map(|block| block.versions as usize).sum();
+        if ends.len() != exported.by.len() || ends.len() != copied {
             return Err(EngineError::Contract(format!(
-                "{} versions were copied, of {} it is known who computed them",
+                "{} versions were to be copied, {copied} were, and of {} it is known who computed them",
                 ends.len(),
                 exported.by.len()
             )));
         }
-        let versions = ends.into_iter().zip(&exported.by);
-        held.versions
-            .extend(versions.map(|(end, &by)| Version { end, by }));
-        Ok(())
+        let mut versions = ends.into_iter().zip(&exported.by);
+        let copies: Vec<State> = exported
+            .blocks
+            .iter()
+            .map(|block| State {
+                versions: (&mut versions)
+                    .take(block.versions as usize)
+                    .map(|(end, &by)| Version { end, by })
+                    .collect(),
+                bytes: block.state.clone(),
+            })
+            .collect();
+        held.append(before, &copies, self.keeps(owner))
+            .map_err(|error| self.error(error))
     }
 }
 
@@ -521,35 +462,26 @@ impl KvStore for Store {
         version: u32,
         held: Option<u32>,
     ) -> Result<Exported, EngineError> {
+        let missing = || self.not_resident(owner, version);
         let slot = self.slots.lock().get(&owner).cloned();
-        let Some(slot) = slot else {
-            return Err(EngineError::NotResident {
-                owner,
-                version,
-                engine: self.engine,
-            });
-        };
-        let mut source = slot.lock();
-        let newest = source.version().ok_or(EngineError::NotResident {
-            owner,
-            version,
-            engine: self.engine,
-        })?;
-        let version = version.min(newest);
-        let after = held.map(|held| held.min(version));
-        let start = after.map_or(Ok(0), |after| self.end(&source, owner, after))?;
-        let range: Range<u32> = start..self.end(&source, owner, version)?;
-        let state = source
-            .context
-            .export(range)
-            .map_err(|error| self.error(error))?;
-        let first = after.map_or(0, |after| after as usize + 1);
-        let copied = &source.versions[first..=version as usize];
+        let from = held.map_or(0, |held| held as usize + 1);
+        let copies = slot
+            .ok_or_else(missing)?
+            .copy(from, version as usize + 1)
+            .map_err(|error| self.error(error))?
+            .ok_or_else(missing)?;
+        let copied = copies.iter().flat_map(|copy| &copy.versions);
+        let by: Vec<_> = copied.map(|version| version.by).collect();
+        let blocks = copies.iter().map(|copy| Block {
+            versions: copy.versions.len() as u32,
+            state: copy.bytes.clone(),
+        });
         Ok(Exported {
-            version,
-            after,
-            state,
-            by: copied.iter().map(|version| version.by).collect(),
+            // Something was copied, or else it is what the importer holds.
+            version: (from + by.len()).saturating_sub(1) as u32,
+            after: held,
+            blocks: blocks.collect(),
+            by,
         })
     }
 }

@@ -423,10 +423,12 @@ impl Mock {
                 context.push(order.item);
             }
             StageKind::Import => {
-                if let Some(Exported { after, state, .. }) = imported {
+                if let Some(Exported { after, blocks, .. }) = imported {
                     let held = books.held(order.owner);
                     let mut items = held[..after.unwrap_or(0) as usize].to_vec();
-                    items.extend(items_of(&state)?);
+                    for block in blocks {
+                        items.extend(items_of(&block.state)?);
+                    }
                     books.extend(order.owner, items);
                 }
             }

@@ -1,12 +1,12 @@
 //! A mock's KV: the row of items that it was fed.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sim::world::EngineId;
 
 use crate::engine::{EngineError, Item, Owner};
-use crate::registry::{Exported, KvStore};
+use crate::registry::{Block, Exported, KvStore};
 
 /// Bytes of an item in an exported state.
 const ITEM_BYTES: usize = 9;
@@ -95,7 +95,10 @@ impl KvStore for Store {
         Ok(Exported {
             version: items.len() as u32,
             after,
-            state,
+            blocks: vec![Block {
+                versions: items.len() as u32 - after.unwrap_or(0),
+                state: Arc::new(state),
+            }],
             by: Vec::new(),
         })
     }

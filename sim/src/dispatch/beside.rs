@@ -1,30 +1,16 @@
 //! What the policy expects of co-running: the slowdown that a request would see, and the harm that it would do.
 
-use super::estimate::{Estimate, intensity};
+use super::estimate::Estimate;
 use super::memo::Service;
 use super::state::{JobId, State};
 use crate::contention::Load;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::world::{EngineId, LANES_MAX, LaneId, StageId};
 
 /// Lanes up to which estimates use small arrays: nearly every SoC.
 const FEW_LANES: usize = 4;
 
 impl State<'_> {
-    /// The memory intensity that a stage is believed to have.
-    pub(crate) fn believed_mu(
-        &self,
-        engine: EngineId,
-        stage: StageId,
-        n: f64,
-        context: f64,
-    ) -> f64 {
-        self.believed_at(engine, stage, n, context)
-            .map_or(0.0, |at| {
-                intensity(at, self.world.engines[engine.0 as usize].port_bytes_per_s)
-            })
-    }
-
     /// Believed time of a stage at its engine's costs beside others ÷ at those alone.
     fn corun_ratio(&self, engine: EngineId, stage: StageId) -> f64 {
         let costs = self.believed().get(engine, stage);
@@ -61,6 +47,10 @@ impl State<'_> {
         let quote = self.quote(id, lane);
         let (prepare, alone) = (quote.prepare, quote.service.alone);
         let wait = self.wait(lane, now, true);
+        self.delays_of.set((id, lane, now));
+        for delay in &self.delays {
+            delay.set(0);
+        }
         let estimate = Estimate {
             wait,
             prepare,
@@ -82,6 +72,9 @@ impl State<'_> {
 
     /// Adds to an estimate the slowdown that the request would see and cause, prefill and decode each
     /// by its own intensity (preparation counts as prefill). `N` bounds the lanes.
+    ///
+    /// Played forward: while several run, each advances at its own rate, so one that is slowed is there for longer.
+    /// What waits behind another's part counts as more of what that part ends with.
     fn beside<const N: usize>(
         &self,
         lane: LaneId,
@@ -90,11 +83,7 @@ impl State<'_> {
         now: Instant,
     ) -> Estimate {
         let engine = self.world.engine_of(lane);
-        let mut loads = [Load {
-            engine,
-            mu: service.prefill_mu,
-        }; N];
-        let mut others = [(lane, 0u64); N];
+        let mut others = [Other::NONE; N];
         let mut count = 0;
         for (index, other) in self.lanes.iter().enumerate() {
             let id = LaneId(index as u8);
@@ -104,72 +93,163 @@ impl State<'_> {
             // How long it, and what waits behind it, will still be there when this request starts.
             let left = self.wait(id, now, false).saturating_sub(estimate.wait);
             if left > 0 {
-                others[count] = (id, left);
+                let stage = other.stage_end.saturating_since(now).0;
+                let stage = stage.saturating_sub(estimate.wait).min(left);
+                others[count] = Other {
+                    lane: id,
+                    now: stage as f64,
+                    later: (left - stage) as f64,
+                    delay: 0.0,
+                };
                 count += 1;
-                loads[count] = other.load;
             }
         }
         if count == 0 {
             return estimate;
         }
-        let model = &*self.world.contention;
-        let mut without = [1.0; N];
-        if count > 1 {
-            self.memo
-                .slowdowns(model, &loads[1..=count], &mut without[1..=count]);
-        }
-        let longest = others[..count]
-            .iter()
-            .map(|&(_, left)| left)
-            .max()
-            .unwrap_or(0) as f64;
-        let ids = others[..count].iter().map(|&(id, _)| id);
-        let switching = self.believed().corun();
-        let switched = switching
-            && ids
-                .clone()
-                .any(|id| self.switches(self.lane(id).engine, engine));
-        let mut started = 0.0;
-        let mut harm = 0.0;
-        let prefill = estimate.prepare + service.prefill;
-        let decode = service.alone - service.prefill;
+        let others = &mut others[..count];
+        let prefill = (estimate.prepare + service.prefill) as f64;
+        let decode = (service.alone - service.prefill) as f64;
         let graph = &self.world.query_graph;
+        let mut took = 0.0;
         for (alone, mu, position) in [
             (prefill, service.prefill_mu, graph.bound_at),
             (decode, service.decode_mu, graph.bound_end),
         ] {
-            let alone = alone as f64;
-            if started >= longest || alone == 0.0 {
-                // Nothing else runs by then, or it takes no time.
-                started += alone;
-                continue;
-            }
-            loads[0].mu = mu;
-            let mut with = [1.0; N];
-            self.memo
-                .slowdowns(model, &loads[..=count], &mut with[..=count]);
-            if switched {
-                with[0] *= self.corun_ratio(engine, graph.stages[position as usize]);
-            }
-            // The overlapped part runs at 1/s; the rest alone.
-            let overlapped = (longest - started).min(alone * with[0]);
-            let ended = started + alone + overlapped * (1.0 - 1.0 / with[0]);
-            for (index, &(id, left)) in others[..count].iter().enumerate() {
-                let without = without[index + 1];
-                let mut with = with[index + 1];
-                if switching {
-                    with *= self.switched_by(engine, id, ids.clone());
-                }
-                if with > without {
-                    let overlap = ((left as f64).min(ended) - started).max(0.0);
-                    let behind = 1 + self.lane(id).queries.len();
-                    harm += overlap * (1.0 - without / with) * behind as f64;
-                }
-            }
-            started = ended;
+            let load = Load { engine, mu };
+            took += self.play::<N>(lane, alone, load, graph.stages[position as usize], others);
         }
-        estimate.beside = (started as u64).saturating_sub(estimate.prepare);
+        let mut harm = 0.0;
+        for other in others.iter().filter(|other| other.delay > 0.0) {
+            let behind = 1 + self.lane(other.lane).queries.len();
+            harm += other.delay * behind as f64;
+            self.delays[other.lane.0 as usize].set(other.delay as u64);
+        }
+        estimate.beside = (took as u64).saturating_sub(estimate.prepare);
         estimate.harm = harm as u64;
         estimate
+    }
+
+    /// How long a stage takes that would take `alone` ns, beside what is left of others; that advances.
+    #[inline(always)]
+    fn play<const N: usize>(
+        &self,
+        lane: LaneId,
+        alone: f64,
+        load: Load,
+        stage: StageId,
+        others: &mut [Other],
+    ) -> f64 {
+        let model = &*self.world.contention;
+        let switching = self.believed().corun();
+        let (mut left, mut took) = (alone, 0.0);
+        // Each turn ends this stage, or what another does now.
+        while left > 0.0 {
+            let mut loads = [load; N];
+            let mut ids = [lane; N];
+            let mut count = 0;
+            for other in others.iter().filter(|other| other.left() > 0.0) {
+                count += 1;
+                let state = self.lane(other.lane);
+                loads[count] = if other.now > 0.0 {
+                    state.load
+                } else {
+                    state.later
+                };
+                ids[count] = other.lane;
+            }
+            if count == 0 {
+                // Nothing else runs by then.
+                break;
+            }
+            let (mut with, mut without) = ([1.0; N], [1.0; N]);
+            self.memo
+                .slowdowns(model, &loads[..=count], &mut with[..=count]);
+            if count > 1 {
+                self.memo
+                    .slowdowns(model, &loads[1..=count], &mut without[1..=count]);
+            }
+            if switching {
+                let beside = || ids[1..=count].iter().copied();
+                if beside().any(|id| self.switches(self.lane(id).engine, load.engine)) {
+                    with[0] *= self.corun_ratio(load.engine, stage);
+                }
+                for at in 1..=count {
+                    with[at] *= self.switched_by(load.engine, ids[at], beside());
+                }
+            }
+            let rate = |at: usize| (without[at] / with[at]).min(1.0);
+            let mut turn = left * with[0];
+            let running = || (1..).zip(others.iter().filter(|other| other.left() > 0.0));
+            for (at, other) in running() {
+                turn = turn.min(other.next() / rate(at));
+            }
+            left -= turn / with[0];
+            // What is left of a nanosecond is rounding.
+            left = if left < 0.5 { 0.0 } else { left };
+            took += turn;
+            let running = others.iter_mut().filter(|other| other.left() > 0.0);
+            for (at, other) in (1..).zip(running) {
+                other.advance(turn * rate(at));
+                other.delay += turn * (1.0 - rate(at));
+            }
+        }
+        took + left
+    }
+
+    /// What a request on a lane would delay others by is added to when they are expected to end: that is how long
+    /// what comes next would wait for them.
+    #[inline(always)]
+    pub(crate) fn delay_others(&mut self, id: JobId, lane: LaneId, now: Instant) {
+        if self.lanes_busy == 0 {
+            return;
+        }
+        if self.delays_of.get() != (id, lane, now) {
+            self.estimate(id, lane, now);
+        }
+        for (state, delay) in self.lanes.iter_mut().zip(&self.delays) {
+            if state.held.is_some() {
+                state.expected_end = state.expected_end + Duration(delay.get());
+            }
+        }
+    }
+}
+
+/// What is left of a lane's work when a request starts beside it, ns as long as that request is not there.
+#[derive(Clone, Copy, Debug)]
+struct Other {
+    lane: LaneId,
+    /// Of the stage that runs now.
+    now: f64,
+    /// Of what follows.
+    later: f64,
+    /// By which the request has delayed it.
+    delay: f64,
+}
+
+impl Other {
+    const NONE: Self = Self {
+        lane: LaneId(u8::MAX),
+        now: 0.0,
+        later: 0.0,
+        delay: 0.0,
+    };
+
+    fn left(&self) -> f64 {
+        self.now + self.later
+    }
+
+    /// Until what it does changes.
+    fn next(&self) -> f64 {
+        if self.now > 0.0 { self.now } else { self.later }
+    }
+
+    fn advance(&mut self, by: f64) {
+        let left = if self.now > 0.0 {
+            &mut self.now
+        } else {
+            &mut self.later
+        };
+        *left = if *left - by < 0.5 { 0.0 } else { *left - by };
     }
 }

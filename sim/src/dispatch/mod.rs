@@ -83,6 +83,9 @@ pub struct Dispatcher<'w> {
     part_ended: bool,
 }
 
+/// Of no request.
+const NO_ESTIMATE: (JobId, LaneId, Instant) = (JobId(u32::MAX), LaneId(u8::MAX), Instant::NEVER);
+
 impl<'w> Dispatcher<'w> {
     /// A scheduler with the world's own policy.
     pub fn new(world: &'w World) -> Self {
@@ -104,7 +107,9 @@ impl<'w> Dispatcher<'w> {
             expected_end: Instant::ZERO,
             backlog_queries: 0,
             backlog: 0,
+            stage_end: Instant::ZERO,
             load: Load::NONE,
+            later: Load::NONE,
             failed: false,
         };
         let streams = world.streams.len();
@@ -133,6 +138,8 @@ impl<'w> Dispatcher<'w> {
             lanes_busy: 0,
             exclusive_running: 0,
             memo: SlowdownMemo::new(),
+            delays: vec![Cell::new(0); world.lanes.len()],
+            delays_of: Cell::new(NO_ESTIMATE),
             services: ServiceMemo::new(),
             now: Instant::ZERO,
             quotes: std::array::from_fn(|_| Cell::new(Quote::NONE)),
@@ -170,6 +177,7 @@ impl<'w> Dispatcher<'w> {
             lane.failed = false;
         }
         state.now = Instant::ZERO;
+        state.delays_of.set(NO_ESTIMATE);
         state.quotes = std::array::from_fn(|_| Cell::new(Quote::NONE));
         state.fits_everywhere = world
             .engines

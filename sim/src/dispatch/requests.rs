@@ -225,6 +225,7 @@ impl Dispatcher<'_> {
                     }
                     let item = match decision {
                         Decision::PlaceFor(_, expected) => {
+                            self.state.delay_others(job, lane, now);
                             self.state.item_for(job, Part::Bound, expected.0)
                         }
                         _ => self.state.item(job, Part::Bound, lane),

@@ -1,11 +1,23 @@
 //! Lanes at work: what a part does step by step, and how it ends.
 
+use super::estimate::{intensity, ns};
 use super::state::{Class, Item, Job, JobId, Part, Plan, State, Step, UNBOUND};
 use super::{Completion, Dispatcher, Effect, Effects, Task, answer_digest};
 use crate::contention::Load;
 use crate::spec::model::StageKind;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::world::{EngineId, LaneId, StageId};
+
+/// A task, and what the policy believes of it.
+struct Believed {
+    task: Task,
+    /// Time alone, ns.
+    alone: u64,
+    /// Memory intensity.
+    mu: f64,
+    /// Of what its part ends with.
+    later_mu: f64,
+}
 
 impl Dispatcher<'_> {
     /// Starts the next stage of the part that holds a lane, or ends the part.
@@ -32,14 +44,23 @@ impl Dispatcher<'_> {
             }
             self.check_version(job, position, engine);
         }
-        let (task, mu) = self.state.task(job, step, stage, engine);
+        let believed = self.state.task(job, held.part, step, stage, engine);
         self.state.exclusive_running |= groups;
         let state = self.state.lane_mut(lane);
         state.step = step;
         state.stage = stage;
         state.running = true;
         state.groups = groups;
-        state.load = Load { engine, mu };
+        state.stage_end = now + Duration(believed.alone);
+        state.load = Load {
+            engine,
+            mu: believed.mu,
+        };
+        state.later = Load {
+            engine,
+            mu: believed.later_mu,
+        };
+        let task = believed.task;
         effects.push(Effect::Start { lane, task });
     }
 
@@ -313,15 +334,26 @@ impl State<'_> {
         job.class == Class::Query && (graph.bound | graph.free) & !job.done == 0
     }
 
-    /// The task of a step, and the memory intensity that it is believed to have.
+    /// The task of a step, and what is believed of it.
     #[inline(always)]
-    fn task(&self, job: &Job, step: Step, stage: StageId, engine: EngineId) -> (Task, f64) {
-        let (size, context, mu) = match self.world.stages[stage.0 as usize].kind {
-            StageKind::QueryPrefill => (job.prompt, job.context, job.service.prefill_mu),
+    fn task(
+        &self,
+        job: &Job,
+        part: Part,
+        step: Step,
+        stage: StageId,
+        engine: EngineId,
+    ) -> Believed {
+        let service = &job.service;
+        let (size, context, alone, mu) = match self.world.stages[stage.0 as usize].kind {
+            StageKind::QueryPrefill => {
+                (job.prompt, job.context, service.prefill, service.prefill_mu)
+            }
             StageKind::Decode => (
                 job.max_output - 1,
                 job.context + job.prompt,
-                job.service.decode_mu,
+                service.alone - service.prefill,
+                service.decode_mu,
             ),
             kind => self.other_task(job, step, stage, kind, engine),
         };
@@ -344,10 +376,22 @@ impl State<'_> {
             version,
             source,
         };
-        (task, mu)
+        // Of a query's answering part the decode is the last, and mostly the longest.
+        let ends_with_decode = job.class == Class::Query && part == Part::Bound;
+        Believed {
+            task,
+            alone,
+            mu,
+            later_mu: if ends_with_decode {
+                service.decode_mu
+            } else {
+                mu
+            },
+        }
     }
 
-    /// Size, context and believed memory intensity of a task that is no prefill of a query or decode.
+    /// Size, context, believed time alone (ns) and memory intensity of a task that is no prefill of a query or
+    /// decode.
     #[inline(never)]
     fn other_task(
         &self,
@@ -356,7 +400,7 @@ impl State<'_> {
         stage: StageId,
         kind: StageKind,
         engine: EngineId,
-    ) -> (u32, u32, f64) {
+    ) -> (u32, u32, u64, f64) {
         let (size, context) = match step {
             Step::Encode => (job.plan.encode, 0),
             Step::Import => (job.plan.import, 0),
@@ -375,7 +419,10 @@ impl State<'_> {
             StageKind::Import => self.kv_bytes(size.into()) as f64,
             _ => f64::from(size),
         };
-        let mu = self.believed_mu(engine, stage, n, context.into());
-        (size, context, mu)
+        let port = self.world.engines[engine.0 as usize].port_bytes_per_s;
+        let (alone, mu) = self
+            .believed_at(engine, stage, n, context.into())
+            .map_or((0, 0.0), |at| (ns(at.secs), intensity(at, port)));
+        (size, context, alone, mu)
     }
 }

@@ -185,8 +185,11 @@ pub(crate) struct LaneState {
     /// Expected time of the queued items: queries, and everything.
     pub(crate) backlog_queries: u64,
     pub(crate) backlog: u64,
-    /// Believed load of the running stage.
+    /// Expected end of the running stage, if nothing slows it.
+    pub(crate) stage_end: Instant,
+    /// Believed load of the running stage, and of what the part ends with after it.
     pub(crate) load: Load,
+    pub(crate) later: Load,
     pub(crate) failed: bool,
 }
 
@@ -276,6 +279,9 @@ pub(crate) struct State<'w> {
     /// Whether any lane has failed.
     pub(crate) any_failed: bool,
     pub(crate) memo: SlowdownMemo,
+    /// By which the request of the last estimate would delay each lane, ns, and which estimate that was.
+    pub(crate) delays: Vec<Cell<u64>>,
+    pub(crate) delays_of: Cell<(JobId, LaneId, Instant)>,
     pub(crate) services: ServiceMemo,
     /// Time of the input being handled.
     pub(crate) now: Instant,

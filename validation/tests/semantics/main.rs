@@ -4,6 +4,7 @@
 
 mod cases;
 mod causes;
+mod estimate;
 mod failures;
 mod heat;
 mod memory;
