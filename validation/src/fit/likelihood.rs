@@ -18,6 +18,8 @@ const NARROWINGS: u32 = 8;
 const CLOSE: f64 = 0.01;
 /// A minimum is better if it is lower by this part of the rise.
 const BETTER: f64 = 1e-3;
+/// The rows are explained nearly as well where the sum rises by no more than this part of it.
+const NEARLY: f64 = 0.1;
 /// A minimum is another where a parameter lies beyond its ends by this part of its scale.
 const APART: f64 = 0.01;
 /// How often a walk may find a better minimum and begin again.
@@ -122,10 +124,10 @@ fn walk_all(problem: &Problem<'_>, best: Best) -> Profiled {
     }
 }
 
-/// Leaves each parameter that the rows do not identify at the profile's own value where that explains them as well:
-/// where a search happened to end is no better. The others make up for it.
+/// Leaves each parameter that the rows do not identify at the profile's own value where that explains them nearly as
+/// well: where a search happened to end is no better. The others make up for it.
 fn keep_unseen(problem: &Problem<'_>, profiled: &mut Profiled) {
-    let most = profiled.best.chi2 + BETTER * profiled.rise;
+    let most = profiled.best.chi2 + NEARLY * profiled.rise;
     let own = problem.own_parts();
     let mut held = Vec::new();
     let mut kept = profiled.best.clone();

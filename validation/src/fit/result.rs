@@ -44,6 +44,8 @@ pub struct Fit {
     pub misfit: f64,
     /// Sum of squares that each start came to; `None` where the rows could not be predicted.
     pub starts: Vec<Option<f64>>,
+    /// Of these, starts that came to the best minimum.
+    pub came: usize,
     /// Of these, starts whose search ended without a minimum: it could not go on.
     pub unsettled: usize,
     /// Why the rows could not be predicted at starts, each reason once.
@@ -216,6 +218,7 @@ pub(super) fn build(
     };
     let ended = || solved.iter().flatten();
     let account = Account::of(spec, file);
+    let misfit = misfit(problem, &profiled.best);
     let outcomes = problem.outcomes(file)?;
     let parts = &profiled.best.parts;
     let values = problem.values(parts);
@@ -256,11 +259,14 @@ pub(super) fn build(
         rows: problem.fitted(parts),
         chi2: profiled.best.chi2,
         freedom: problem.rows.len().saturating_sub(parts.len()),
-        misfit: misfit(problem, &profiled.best),
+        misfit,
         starts: solved
             .iter()
             .map(|best| best.as_ref().map(|best| best.chi2))
             .collect(),
+        came: ended()
+            .filter(|best| best.settled && best.chi2 <= profiled.best.chi2 + 0.1 * misfit)
+            .count(),
         unsettled: ended().filter(|best| !best.settled).count(),
         start_failures,
         apart: profiled.apart,

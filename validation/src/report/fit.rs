@@ -153,14 +153,11 @@ fn parameters(fit: &Fit) -> Section {
         )
     };
     let quality = format!("{quality}{}", contradiction(fit));
-    let solved: Vec<f64> = fit.starts.iter().copied().flatten().collect();
-    let near = solved
-        .iter()
-        .filter(|chi2| **chi2 <= fit.chi2 + 0.1 * fit.misfit);
+    let solved = fit.starts.iter().flatten().count();
     let starts = format!(
         "Of {} starts, {} came to {}{}{}.",
         fit.starts.len(),
-        near.count(),
+        fit.came,
         minimum(fit),
         match fit.apart {
             0 => String::new(),
@@ -168,7 +165,7 @@ fn parameters(fit: &Fit) -> Section {
                 "; {apart} to another that explains the rows nearly as well: the intervals reach to it"
             ),
         },
-        match (fit.unsettled, fit.starts.len() - solved.len()) {
+        match (fit.unsettled, fit.starts.len() - solved) {
             (0, 0) => String::new(),
             (unsettled, 0) => stuck(unsettled),
             (unsettled, failed) => format!(
@@ -247,7 +244,7 @@ fn stuck(starts: usize) -> String {
     match starts {
         0 => String::new(),
         starts => format!(
-            "; {starts} ended without a minimum, where the search could not go on, and are left out"
+            "; {starts} ended without a minimum, where the search could not go on (left out)"
         ),
     }
 }
