@@ -44,13 +44,14 @@ fn readme() -> String {
 }
 
 /// The numbers of a text, each with the digits after its point.
-fn numbers(text: &str) -> Vec<(f64, usize)> {
+fn numbers(text: &str) -> Vec<(f64, i32)> {
     let text = text.replace('−', "-");
     let part = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
     let words = text.split(|c: char| !part(c));
     let words = words.map(|word| word.trim_matches('.'));
     let numbers = words.filter_map(|word| {
         let digits = word.split_once('.').map_or(0, |(_, after)| after.len());
+        let digits = i32::try_from(digits).unwrap();
         Some((word.parse().ok()?, digits))
     });
     numbers.collect()
@@ -60,8 +61,8 @@ fn numbers(text: &str) -> Vec<(f64, usize)> {
 fn states(text: &str, wanted: &[f64]) -> bool {
     let stated = numbers(text);
     let pairs = || stated.iter().zip(wanted);
-    let near = |((stated, digits), wanted): (&(f64, usize), &f64)| {
-        (stated - wanted).abs() <= 0.5 * 10_f64.powi(-(*digits as i32)) * (1.0 + 1e-6)
+    let near = |((stated, digits), wanted): (&(f64, i32), &f64)| {
+        (stated - wanted).abs() <= 0.5 * 10_f64.powi(-digits) * (1.0 + 1e-6)
     };
     stated.len() == wanted.len() && pairs().all(near)
 }

@@ -80,8 +80,9 @@ fn says(filter: &Filter) -> String {
         many("metric", &filter.metric),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!(", {}", parts.join(", ")),
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", parts.join(", "))
     }
 }

@@ -223,7 +223,7 @@ impl Session<'_, '_> {
         for outcome in &mut outcomes {
             outcome.load = load;
         }
-        let played = Rc::new(Played { outcomes, world });
+        let played = Rc::new(Played { world, outcomes });
         let known = Rc::clone(&played);
         self.played.insert(configuration.clone(), known);
         Ok(played)
