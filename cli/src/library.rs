@@ -171,6 +171,18 @@ impl Shelf {
         names.filter_map(|name| self.scenario(name)).collect()
     }
 
+    /// Whether the profile called `name`, a path, is another than the one of its place that comes with crossinfer.
+    pub(crate) fn replaces(name: &str) -> bool {
+        let mut parts: Vec<&str> = name.rsplit(['/', '\\']).take(2).collect();
+        parts.reverse();
+        let key = parts.join("/");
+        let built_in = PROFILES.iter().find(|(built_in, _)| *built_in == key);
+        let found = fs::read_to_string(name).ok();
+        built_in
+            .zip(found)
+            .is_some_and(|((_, text), found)| *text != found)
+    }
+
     fn scenario(&self, file: &str) -> Option<Source> {
         let on_disk = self.folder.as_ref().and_then(|folder| {
             let path = folder.join(file);

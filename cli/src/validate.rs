@@ -245,7 +245,13 @@ fn predictions(source: &Source, intervals: &Intervals) -> Result<Comparison, Fai
     };
     let mut lab = Lab::new(&shelf, draws);
     lab.read_by(&file).map_err(Failure::Faults)?;
-    compare(&mut lab, &file).map_err(Failure::Faults)
+    let mut comparison = compare(&mut lab, &file).map_err(Failure::Faults)?;
+    let profiles = lab.profiles().into_iter();
+    let replaced = profiles.filter(|(file, _)| Shelf::replaces(file));
+    comparison.replaced = replaced
+        .map(|(file, fits)| (file, fits.into_iter().collect()))
+        .collect();
+    Ok(comparison)
 }
 
 fn published(arguments: &Published) -> Result<(), Failure> {

@@ -238,3 +238,37 @@ fn what_never_ends_and_names_without_letters_are_refused() {
         assert!(error.contains("a name without letters"), "{list}: {error}");
     }
 }
+
+/// A profile found here plays the published rows of its SoC too, and the report names it.
+#[test]
+fn profiles_that_take_the_place_of_shipped_ones_are_named() {
+    let folder = failing("honest-replaced");
+    let rows = "[[measurement]]\nid = \"table9\"\nplatform = \"rk3588\"\nmodel = \"OneVision-7B\"\nconfig = \"cpu-only\"\n\
+        metric = \"throughput\"\nunit = \"req/s\"\nvalue = 0.05\nrole = \"outcome\"\n";
+    fs::write(folder.join("rows.toml"), rows).expect("it can be written");
+    let validate = [
+        "validate",
+        "published",
+        "--draws",
+        "0",
+        "--measurements",
+        "rows.toml",
+    ];
+    let replaces = "take the place of those that come with crossinfer, for published rows too";
+    let place = Path::new("profiles/rk3588");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(place);
+    let text = fs::read_to_string(shipped.join("onevision-7b-int4.toml")).expect("it is there");
+    fs::create_dir_all(folder.join(place)).expect("it can be made");
+    for (text, named) in [
+        (text.clone(), false),
+        (format!("# our board's\n{text}"), true),
+    ] {
+        let path = folder.join(place).join("onevision-7b-int4.toml");
+        fs::write(path, text).expect("it can be written");
+        let (code, said, error) = run(&folder, &validate);
+        assert_eq!(code, Some(0), "{said}{error}");
+        assert_eq!(said.contains(replaces), named, "{said}");
+        let file = "`profiles/rk3588/onevision-7b-int4.toml` (fitted: fit_rk3588_7b)";
+        assert_eq!(said.contains(file), named, "{said}");
+    }
+}

@@ -1,14 +1,10 @@
 //! Means over independent replications, with 95 % intervals by Student's t.
 
-use sim::metrics::{LoadVerdict, Summary};
+use sim::metrics::{Growth, LoadVerdict, Summary};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
-/// Replications from which their shares decide; of fewer, the middle one does.
-const AGREEING_MIN: usize = 5;
-/// Shares of replications that grow: up to the first they are an exception, from the second the rule.
-const GROWING: (f64, f64) = (0.2, 0.8);
 /// Differences of one sign that show one without a spread, by a sign test at the same confidence: 2 · 2⁻⁶ < 5 %.
 const ALIKE_MIN: usize = 6;
 
@@ -101,39 +97,6 @@ fn quantile(n: usize) -> Option<f64> {
     Some((t * 1e9).round() / 1e9)
 }
 
-/// Whether queues grow, of replications that may disagree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Growth {
-    /// They do not, or in so few replications that it is an exception.
-    Level,
-    /// In some they do: whether there is anything steady is open.
-    Open,
-    /// They do.
-    Grows,
-}
-
-impl Growth {
-    /// Of `growing` of `all` replications. Five or more grow if four in five do, and it is open where more than one in
-    /// five does, each by `margin` (a share) to spare. Of fewer the middle one, or the worse of two in the middle,
-    /// decides; where that does not grow but another does, it is open.
-    pub fn of(growing: usize, all: usize, margin: f64) -> Self {
-        if growing == 0 {
-            return Self::Level;
-        }
-        let share = growing as f64 / all as f64;
-        let (grows, open) = if all < AGREEING_MIN {
-            (growing >= all - all / 2, true)
-        } else {
-            (share - margin >= GROWING.1, share + margin > GROWING.0)
-        };
-        match (grows, open) {
-            (true, _) => Self::Grows,
-            (false, true) => Self::Open,
-            (false, false) => Self::Level,
-        }
-    }
-}
-
 /// Reads one number from a run's summary; `None` where the run has none.
 pub type Get = fn(&Summary) -> Option<f64>;
 
@@ -223,28 +186,9 @@ impl Replicated {
         }
     }
 
-    /// The verdict that at least half of the replications reach or exceed; of five or more, `Saturated`
-    /// only if four in five are, and `Near` where more than one in five is but fewer than that. Near a
-    /// load of 1 the replications of a short run disagree: between what can be told apart lies a verdict
-    /// that leaves it open, so that a longer run does not turn one into the other.
+    /// The verdict on all of them; see [`LoadVerdict::over`].
     pub fn verdict(&self) -> LoadVerdict {
-        match self.growth() {
-            Growth::Grows => LoadVerdict::Saturated,
-            Growth::Open if self.count() >= AGREEING_MIN => LoadVerdict::Near,
-            _ => self.middle(),
-        }
-    }
-
-    fn middle(&self) -> LoadVerdict {
-        let severity = |verdict: LoadVerdict| match verdict {
-            LoadVerdict::Finite => 0,
-            LoadVerdict::Steady => 1,
-            LoadVerdict::Near => 2,
-            LoadVerdict::Saturated => 3,
-        };
-        let mut all: Vec<_> = self.summaries.iter().map(|summary| summary.load).collect();
-        all.sort_by_key(|&verdict| severity(verdict));
-        all.get(all.len() / 2).copied().unwrap_or_default()
+        LoadVerdict::over(self.summaries.iter().map(|summary| summary.load))
     }
 }
 

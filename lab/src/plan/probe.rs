@@ -7,7 +7,8 @@ use sim::simulation::Simulation;
 use sim::world::World;
 
 use super::target::{Metric, Target};
-use reports::interval::{Estimate, Growth, Replicated};
+use reports::interval::{Estimate, Replicated};
+use sim::metrics::Growth;
 
 /// Whether a load meets its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

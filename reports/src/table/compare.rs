@@ -7,13 +7,14 @@ use sim::metrics::Summary;
 
 use super::layout;
 use crate::facts::Facts;
-use crate::interval::{Growth, Replicated};
+use crate::interval::Replicated;
 use crate::metric::{
     Better, COMPLETION, Metric, STALENESS, THROUGHPUT, TTFT_MEAN, TTFT_P95, refused,
 };
 use crate::number::{self, ABSENT, short};
 use crate::significance;
 use crate::warning;
+use sim::metrics::Growth;
 
 /// Marks the best value of a column.
 const BEST: &str = "*";

@@ -10,11 +10,12 @@ use sim::metrics::{Latency, LoadVerdict, Summary};
 
 use super::layout;
 use crate::facts::Facts;
-use crate::interval::{Estimate, Growth, Replicated};
+use crate::interval::{Estimate, Replicated};
 use crate::json::outside;
 use crate::metric::refused;
 use crate::number::{self, ABSENT, bar, bytes, percent, short};
 use crate::warning::{self, frames_refused_for};
+use sim::metrics::Growth;
 
 /// Busy share from which a lane has nothing left.
 const FULL: f64 = 0.99;

@@ -7,11 +7,13 @@
 //! count or list that is not through by then does), else to the last query or answer; busy times, traffic and energy refer to the time from the end of the
 //! warm-up to the end of the run.
 
+mod growth;
 mod named;
 mod queue;
 mod sample;
 mod summary;
 
+pub use growth::Growth;
 pub use named::{Count, Metric, Statistic, Time};
 pub use sample::Sample;
 pub use summary::{EngineSummary, Latency, LoadVerdict, Preparations, Summary};

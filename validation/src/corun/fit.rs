@@ -63,9 +63,25 @@ pub(super) fn fit(bench: &Bench, family: Family, points: &[Point]) -> Result<Fit
     if family == Family::Pccs {
         // The regions' starts, in whichever order they were found.
         values[..2].sort_by(f64::total_cmp);
+        for (value, free) in values.iter_mut().zip(&free).take(2) {
+            *value = between(*value, free, points);
+        }
     }
     let model = bench.model(family, &values)?;
     Ok(Fitted { values, model })
+}
+
+/// The middle between the measured demands around a region's start: where between them it lies changes nothing that was
+/// fitted, so where a search left it says nothing of what lies between.
+fn between(start: f64, free: &Free, points: &[Point]) -> f64 {
+    let demands = || points.iter().map(|point| point.own);
+    let below = demands()
+        .filter(|own| *own < start)
+        .fold(free.low, f64::max);
+    let above = demands()
+        .filter(|own| *own >= start)
+        .fold(free.high, f64::min);
+    f64::midpoint(below, above)
 }
 
 impl Fitted {

@@ -4,7 +4,7 @@
 use nalgebra::DMatrix;
 use serde::Serialize;
 
-use super::likelihood::Profiled;
+use super::likelihood::{Profiled, RISE};
 use super::problem::Problem;
 use super::solve::jacobian;
 
@@ -31,10 +31,14 @@ pub struct Group {
 pub(super) struct Shape {
     /// Combinations along which one can go through a large part of the search range.
     pub(super) weak: Vec<Direction>,
+    /// Whether one of them is, were the rows' errors as they are stated.
+    pub(super) flat: bool,
     /// The parameters in groups.
     pub(super) groups: Vec<Group>,
 }
 
+/// Half the range either way is all of it.
+const HALF: f64 = 0.5;
 /// Weights below this are left out.
 const WEIGHT_MIN: f64 = 0.3;
 
@@ -66,9 +70,12 @@ pub(super) fn shape(problem: &Problem<'_>, profiled: &Profiled) -> Shape {
     let Some(jacobian) = whole(problem, &profiled.best.parts) else {
         return Shape::default();
     };
+    let groups = groups(problem, &jacobian);
+    let weak = weak_directions(problem, profiled, jacobian);
     Shape {
-        groups: groups(problem, &jacobian),
-        weak: weak_directions(problem, profiled, jacobian),
+        groups,
+        flat: weak.iter().any(|(stated, _)| *stated >= HALF),
+        weak: weak.into_iter().map(|(_, direction)| direction).collect(),
     }
 }
 
@@ -105,19 +112,20 @@ fn groups(problem: &Problem<'_>, jacobian: &DMatrix<f64>) -> Vec<Group> {
     firsts.map(of).collect()
 }
 
+/// Directions in which one can go far, each with how far one could were the rows' errors as stated.
 fn weak_directions(
     problem: &Problem<'_>,
     profiled: &Profiled,
     jacobian: DMatrix<f64>,
-) -> Vec<Direction> {
+) -> Vec<(f64, Direction)> {
     let Some((values, vectors)) = singular(jacobian) else {
         return Vec::new();
     };
     let mut list = Vec::new();
     for (row, &value) in values.iter().enumerate() {
-        let reach = profiled.rise.sqrt() / value.max(f64::MIN_POSITIVE);
-        // Half the range either way is all of it.
-        if reach < 0.5 {
+        let far = |rise: f64| rise.sqrt() / value.max(f64::MIN_POSITIVE);
+        let reach = far(profiled.rise);
+        if reach < HALF {
             continue;
         }
         let names = problem.spec.free.iter().map(|free| free.name.clone());
@@ -131,10 +139,11 @@ fn weak_directions(
                 *weight = -*weight;
             }
         }
-        list.push(Direction {
+        let direction = Direction {
             reach: reach.min(1.0),
             weights,
-        });
+        };
+        list.push((far(RISE), direction));
     }
     list
 }

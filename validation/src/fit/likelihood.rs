@@ -5,15 +5,21 @@ use super::problem::Problem;
 use super::solve::{Best, minimise};
 
 /// By how much the sum of squares may rise: the 95 % quantile of χ² with one degree of freedom.
-const RISE: f64 = 3.841_458_820_694_124;
+pub(super) const RISE: f64 = 3.841_458_820_694_124;
 /// Steps of a walk; they double, so that this many cross any range.
-const STEPS_MAX: u32 = 24;
+const STEPS_MAX: u32 = 40;
+/// A step into values at which nothing can be predicted is shortened by this, and no further than to the least.
+const SHORTER: f64 = 0.25;
+/// Least step, as a part of a parameter's scale.
+const STEP_MIN: f64 = 1e-5;
 /// Steps towards an end that is between two points.
 const NARROWINGS: u32 = 8;
 /// An end is found when the root of the rise is this near, relatively.
 const CLOSE: f64 = 0.01;
 /// A minimum is better if it is lower by this part of the rise.
 const BETTER: f64 = 1e-3;
+/// The rows are explained nearly as well where the sum rises by no more than this part of it.
+const NEARLY: f64 = 0.1;
 /// A minimum is another where a parameter lies beyond its ends by this part of its scale.
 const APART: f64 = 0.01;
 /// How often a walk may find a better minimum and begin again.
@@ -104,9 +110,10 @@ fn walk_all(problem: &Problem<'_>, best: Best) -> Profiled {
                 high_found,
             });
         }
-        match better.and_then(|better| minimise(problem, &better.parts, None)) {
+        match better.and_then(|better| minimise(problem, &better.parts, &[])) {
             Some(lower)
-                if restarts < RESTARTS
+                if lower.settled
+                    && restarts < RESTARTS
                     && lower.chi2 < profiled.best.chi2 - BETTER * profiled.rise =>
             {
                 best = lower;
@@ -117,26 +124,36 @@ fn walk_all(problem: &Problem<'_>, best: Best) -> Profiled {
     }
 }
 
-/// Leaves the parameters that no row sees at the profiles' own values: where a search happened to end
-/// is no better.
+/// Leaves each parameter that the rows do not identify at the profile's own value where that explains them nearly as
+/// well: where a search happened to end is no better. The others make up for it.
 fn keep_unseen(problem: &Problem<'_>, profiled: &mut Profiled) {
-    let mut parts = profiled.best.parts.clone();
-    for ((part, ends), own) in (parts.iter_mut().zip(&profiled.ends)).zip(problem.own_parts()) {
-        if !ends.low_found && !ends.high_found {
-            *part = own;
+    let most = profiled.best.chi2 + NEARLY * profiled.rise;
+    let own = problem.own_parts();
+    let mut held = Vec::new();
+    let mut kept = profiled.best.clone();
+    for (at, ends) in profiled.ends.iter().enumerate() {
+        if ends.low_found || ends.high_found {
+            continue;
+        }
+        let mut parts = kept.parts.clone();
+        parts[at] = own[at];
+        // As it is if no row sees it, else with the others moved.
+        let alone = problem.chi2(&parts).map(|chi2| Best {
+            parts: parts.clone(),
+            chi2,
+            settled: true,
+        });
+        let with: Vec<usize> = held.iter().copied().chain([at]).collect();
+        let within = |best: &Best| best.chi2 <= most;
+        let found = alone.filter(within);
+        let found = found.or_else(|| minimise(problem, &parts, &with).filter(within));
+        if let Some(found) = found {
+            kept = found;
+            held.push(at);
         }
     }
-    if parts == profiled.best.parts {
-        return;
-    }
-    let Some(residuals) = problem.residuals(&parts) else {
-        return;
-    };
-    let chi2: f64 = residuals.iter().map(|residual| residual * residual).sum();
-    if chi2 <= profiled.best.chi2 + BETTER * profiled.rise {
-        profiled.within[0].clone_from(&parts);
-        profiled.best = Best { parts, chi2 };
-    }
+    profiled.within[0].clone_from(&kept.parts);
+    profiled.best = kept;
 }
 
 /// By what factor the rows' errors must be larger than stated for the fit to be as good as they say;
@@ -183,12 +200,21 @@ impl Walk<'_, '_> {
             }
             let next = (inside.part + direction * step).clamp(0.0, 1.0);
             match self.look(&inside.parts, next) {
-                Some(reached) if reached.root <= most => inside = reached,
-                beyond => return (self.bracket(inside, next, beyond, most), true),
+                Some(reached) if reached.root <= most => {
+                    inside = reached;
+                    step *= 2.0;
+                }
+                Some(beyond) => {
+                    return (self.bracket(inside, next, Some(beyond), most), true);
+                }
+                // From nearer the others may make up for it.
+                None if step > STEP_MIN => step *= SHORTER,
+                // The rows have values, so they exclude what gives none.
+                None => return (inside.part, true),
             }
-            step *= 2.0;
         }
-        (inside.part, inside.part != bound)
+        // Not found: so it is the bound.
+        (bound, false)
     }
 
     /// The end between a point that is within and a part that is not (or where nothing can be
@@ -217,7 +243,7 @@ impl Walk<'_, '_> {
     fn look(&mut self, from: &[f64], part: f64) -> Option<Point> {
         let mut start = from.to_vec();
         start[self.at] = part;
-        let found = minimise(self.problem, &start, Some(self.at))?;
+        let found = minimise(self.problem, &start, &[self.at])?;
         let rise = found.chi2 - self.profiled.best.chi2;
         let known = self.better.as_ref().unwrap_or(&self.profiled.best);
         if found.chi2 < known.chi2 {

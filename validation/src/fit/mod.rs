@@ -5,6 +5,7 @@
 //! starts), walks the profile likelihood of each parameter for its interval, and says which the rows
 //! do not identify. Only rows with `role = "calibration"` enter. [`Fit::profiles`] writes the profiles.
 
+mod account;
 mod identify;
 mod likelihood;
 mod problem;
@@ -15,6 +16,6 @@ mod write;
 
 pub use identify::{Direction, Group};
 pub use problem::fit;
-pub use result::{Fit, FittedRow, HeldOut, Identified, Parameter};
+pub use result::{Fit, FittedRow, HeldOut, Identified, Parameter, Side};
 pub use spec::{Filter, Free, Scale, Spec, Target, fit_schema, read_spec};
 pub use write::Written;

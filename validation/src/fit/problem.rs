@@ -8,11 +8,17 @@ use sim::diag::{Diagnostic, Faults};
 use sim::load::{Numbers, Source};
 use sim::world::Provenance;
 
+use super::account::playable;
 use super::result::{Fit, FittedRow};
 use super::spec::{Spec, Target};
 use super::{identify, likelihood, result, solve};
 use crate::folder::Stock;
 use crate::published::{Bench, Configuration, Draws, Lab, Measurements, Metric, Role, Row};
+use crate::report::significant;
+use crate::words::count;
+
+/// A start that ended without a minimum is lower than all minima where its sum of squares is by this part.
+const UNSETTLED: f64 = 1e-3;
 
 /// A fit as a function.
 pub(super) struct Problem<'p> {
@@ -58,24 +64,61 @@ pub fn fit(stock: &dyn Stock, spec: &Spec, file: &Measurements) -> Result<Fit, F
     let starts = solve::starts(&problem);
     let solved: Vec<Option<solve::Best>> = starts
         .iter()
-        .map(|start| solve::minimise(&problem, start, None))
+        .map(|start| solve::minimise(&problem, start, &[]))
         .collect();
-    let minima: Vec<solve::Best> = solved.iter().flatten().cloned().collect();
-    let Some(profiled) = likelihood::profile_all(&problem, &minima) else {
-        let fault = Diagnostic::new(
-            &spec.name,
-            spec.rows_at.clone(),
+    let mut failed: Vec<String> = starts
+        .iter()
+        .zip(&solved)
+        .filter(|(_, best)| best.is_none())
+        .filter_map(|(start, _)| problem.why(&solve::begin(start, &[])))
+        .collect();
+    failed.sort_unstable();
+    failed.dedup();
+    let fault = |message: &str, label: &str, help: &str| {
+        let fault = Diagnostic::new(&spec.name, spec.rows_at.clone(), message, label);
+        spec.faults(vec![fault.help(help)])
+    };
+    let ended: Vec<solve::Best> = solved.iter().flatten().cloned().collect();
+    let Some(lowest) = ended.iter().min_by(|a, b| a.chi2.total_cmp(&b.chi2)) else {
+        return Err(fault(
             "the rows cannot be predicted at any starting point",
+            failed.first().map_or("these rows", String::as_str),
+            "the bounds may hold values at which the scenarios answer nothing, have no steady latency or do not load",
+        ));
+    };
+    let minima: Vec<solve::Best> = ended.iter().filter(|best| best.settled).cloned().collect();
+    let least = minima
+        .iter()
+        .map(|best| best.chi2)
+        .fold(f64::INFINITY, f64::min);
+    if least > lowest.chi2 * (1.0 + UNSETTLED) + UNSETTLED {
+        let at = problem.values(&lowest.parts);
+        let at = spec.free.iter().zip(at);
+        let at: Vec<String> = at
+            .map(|(free, value)| format!("{} {}", free.name, significant(value)))
+            .collect();
+        return Err(fault(
+            &format!(
+                "no minimum was found: the lowest of {} ended where its search could not go on",
+                count(ended.len(), "start")
+            ),
+            &format!(
+                "sum of squares {} at {}",
+                significant(lowest.chi2),
+                at.join(", ")
+            ),
+            "beside it the rows cannot be predicted, or every step leads elsewhere: narrow the bounds around it, or              lengthen the scenarios' runs",
+        ));
+    }
+    let Some(profiled) = likelihood::profile_all(&problem, &minima) else {
+        return Err(fault(
+            "no minimum was found",
             "these rows",
-        )
-        .help("the bounds may hold values at which the scenarios answer nothing or do not load");
-        return Err(spec.faults(vec![fault]));
+            "narrow the bounds",
+        ));
     };
     let shape = identify::shape(&problem, &profiled);
-    let at_starts = solved
-        .iter()
-        .map(|best| best.as_ref().map(|best| best.chi2));
-    result::build(&problem, file, at_starts.collect(), &profiled, shape)
+    result::build(&problem, file, &solved, failed, &profiled, shape)
 }
 
 impl Place {
@@ -90,6 +133,10 @@ impl<'p> Problem<'p> {
         let bench = Bench::new(stock);
         let mut rows = Vec::new();
         for row in spec.chosen(file, Role::Calibration) {
+            // What is left out so is listed (`Account`).
+            let Ok(()) = playable(file, row) else {
+                continue;
+            };
             let Ok(configurations) = Lab::configurations(file, row) else {
                 continue;
             };
@@ -294,28 +341,38 @@ impl<'p> Problem<'p> {
         numbers
     }
 
+    /// Predictions of rows, in their units; the reason where one cannot be made.
+    fn try_predict(
+        &self,
+        observations: &[Observation<'_>],
+        parts: &[f64],
+    ) -> Result<Vec<f64>, String> {
+        self.evaluations.set(self.evaluations.get() + 1);
+        let numbers = self.numbers(parts);
+        let mut session = self.bench.session(&numbers);
+        let predictions = observations.iter().map(|observation| {
+            let row = observation.row;
+            let factor = observation.metric.dimension().factor(&row.unit);
+            let factor = factor.ok_or_else(|| format!("`{}` is no unit of it", row.unit))?;
+            let read = session.read(&observation.metric, row, &observation.configurations);
+            let read = read.map_err(|why| format!("{}: {why}", row.label()))?;
+            Ok(read / factor)
+        });
+        predictions.collect()
+    }
+
     /// Predictions of rows, in their units; `None` where one cannot be made.
     pub(super) fn predict(
         &self,
         observations: &[Observation<'_>],
         parts: &[f64],
     ) -> Option<Vec<f64>> {
-        self.evaluations.set(self.evaluations.get() + 1);
-        let numbers = self.numbers(parts);
-        let mut session = self.bench.session(&numbers);
-        let predictions = observations.iter().map(|observation| {
-            let factor = observation
-                .metric
-                .dimension()
-                .factor(&observation.row.unit)?;
-            let read = session.read(
-                &observation.metric,
-                observation.row,
-                &observation.configurations,
-            );
-            Some(read? / factor)
-        });
-        predictions.collect()
+        self.try_predict(observations, parts).ok()
+    }
+
+    /// Why the calibration rows cannot be predicted here; `None` where they can.
+    fn why(&self, parts: &[f64]) -> Option<String> {
+        self.try_predict(&self.rows, parts).err()
     }
 
     /// Residuals of the calibration rows, in standard deviations.
@@ -328,6 +385,12 @@ impl<'p> Problem<'p> {
                 residual.is_finite().then_some(residual)
             })
             .collect()
+    }
+
+    /// Sum of their squares; `None` where a row cannot be predicted.
+    pub(super) fn chi2(&self, parts: &[f64]) -> Option<f64> {
+        let residuals = self.residuals(parts)?;
+        Some(residuals.iter().map(|residual| residual * residual).sum())
     }
 
     /// Evaluations so far.

@@ -4,10 +4,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sim::diag::Faults;
 use sim::load::Numbers;
+use statrs::distribution::{ChiSquared, ContinuousCDF};
 
+use super::account::Account;
 use super::identify::{Direction, Group, Shape};
 use super::likelihood::{Ends, Profiled, misfit};
 use super::problem::{Observation, Place, Problem, plain};
+use super::solve::Best;
 use super::write::{self, Overlay, Written};
 use crate::folder::Stock;
 use crate::published::{Bench, Configuration, Measurements, Role, Row};
@@ -41,6 +44,12 @@ pub struct Fit {
     pub misfit: f64,
     /// Sum of squares that each start came to; `None` where the rows could not be predicted.
     pub starts: Vec<Option<f64>>,
+    /// Of these, starts that came to the best minimum.
+    pub came: usize,
+    /// Of these, starts whose search ended without a minimum: it could not go on.
+    pub unsettled: usize,
+    /// Why the rows could not be predicted at starts, each reason once.
+    pub start_failures: Vec<String>,
     /// Starts that came to another minimum, which explains the rows nearly as well; the intervals reach to it.
     pub apart: usize,
     /// Error of the rows that state no standard deviation, as a part of their values: assumed, not measured.
@@ -50,8 +59,17 @@ pub struct Fit {
     /// The parameters in groups that no row ties to each other; empty where a row cannot be predicted beside the
     /// minimum.
     pub groups: Vec<Group>,
+    /// Whether some of these are flat were the rows' errors as stated; else they are open only because the errors are
+    /// taken as large as the residuals.
+    pub flat: bool,
     /// Outcomes that the filters match; they took no part.
     pub held_out: Vec<Row>,
+    /// Calibration rows that the filters match and no scenario plays, with the reason.
+    pub left_out: Vec<(Row, String)>,
+    /// Calibration rows that no filter matches.
+    pub not_taken: Vec<Row>,
+    /// Filters, or what they list, that match no row of the file.
+    pub unmatched: Vec<String>,
     /// Outcomes that read a fitted number, as the fit predicts them.
     pub predicted: Vec<HeldOut>,
     /// How often the rows were predicted.
@@ -74,13 +92,32 @@ pub struct Parameter {
     pub high: f64,
     /// Whether the rows give the ends.
     pub identified: Identified,
+    /// Whether any row moves with it; else it is the profile's, and the profile stays as it is.
+    pub seen: bool,
     /// Value that the profile had.
     pub was: f64,
+    /// The least and the most that it could be, as the fit's file says.
+    pub bounds: [f64; 2],
+    /// The bound at which the best value lies, if it does.
+    pub at_bound: Option<Side>,
     /// Profiles and numbers that it sets.
     pub sets: Vec<String>,
     /// Why its bounds are as they are.
     pub note: Option<String>,
 }
+
+/// A bound of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The lower.
+    Low,
+    /// The upper.
+    High,
+}
+
+/// A value as near to a bound as this part of its scale is at it.
+const AT_BOUND: f64 = 1e-3;
 
 /// What the rows say of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -122,6 +159,11 @@ pub struct HeldOut {
 }
 
 impl FittedRow {
+    /// By how many standard deviations it is off.
+    pub fn sigmas(&self) -> f64 {
+        (self.fitted - self.row.value) / self.sigma
+    }
+
     /// Its error; see [`Row::error_of`].
     pub fn error(&self) -> f64 {
         self.row.error_of(self.fitted)
@@ -136,6 +178,13 @@ impl HeldOut {
 }
 
 impl Parameter {
+    /// Whether the profile's own value lies outside the bounds.
+    pub fn was_outside(&self) -> bool {
+        let [low, high] = self.bounds;
+        // The last digit of a bound that a fit wrote may be rounded.
+        self.was < low * (1.0 - 1e-5) || self.was > high * (1.0 + 1e-5)
+    }
+
     /// Whether the profile held this value before, as far as the fit resolves it.
     pub fn was_so(&self) -> bool {
         let room = f64::max(0.05 * (self.high - self.low), 1e-3 * self.value.abs());
@@ -157,17 +206,25 @@ impl Identified {
 pub(super) fn build(
     problem: &Problem<'_>,
     file: &Measurements,
-    starts: Vec<Option<f64>>,
+    solved: &[Option<Best>],
+    start_failures: Vec<String>,
     profiled: &Profiled,
     shape: Shape,
 ) -> Result<Fit, Faults> {
     let spec = problem.spec;
+    let unseen = |name: &String| {
+        let mut groups = shape.groups.iter();
+        groups.any(|group| group.rows == 0 && group.parameters.contains(name))
+    };
+    let ended = || solved.iter().flatten();
+    let account = Account::of(spec, file);
+    let misfit = misfit(problem, &profiled.best);
     let outcomes = problem.outcomes(file)?;
     let parts = &profiled.best.parts;
     let values = problem.values(parts);
     let parameters = spec.free.iter().zip(values).zip(&profiled.ends);
-    let parameters = parameters.zip(problem.places());
-    let parameters = parameters.map(|(((free, value), &ends), places)| {
+    let parameters = parameters.zip(problem.places()).zip(parts);
+    let parameters = parameters.map(|((((free, value), &ends), places), part)| {
         let at = |part: f64| free.scale.at(free.low, free.high, part);
         Parameter {
             name: free.name.clone(),
@@ -175,7 +232,14 @@ pub(super) fn build(
             low: at(ends.low).min(value),
             high: at(ends.high).max(value),
             identified: Identified::of(ends),
+            seen: Identified::of(ends) != Identified::No || !unseen(&free.name),
             was: places[0].number.value / places[0].times,
+            bounds: [free.low, free.high],
+            at_bound: match *part {
+                part if part < AT_BOUND => Some(Side::Low),
+                part if part > 1.0 - AT_BOUND => Some(Side::High),
+                _ => None,
+            },
             sets: free
                 .sets
                 .iter()
@@ -184,27 +248,40 @@ pub(super) fn build(
             note: free.note.clone(),
         }
     });
+    let parameters: Vec<Parameter> = parameters.collect();
     Ok(Fit {
         title: spec.title.clone(),
         spec: spec.name.clone(),
         origin: spec.origin(),
         measurements: file.name.clone(),
         source: file.source.clone(),
-        parameters: parameters.collect(),
+        parameters,
         rows: problem.fitted(parts),
         chi2: profiled.best.chi2,
         freedom: problem.rows.len().saturating_sub(parts.len()),
-        misfit: misfit(problem, &profiled.best),
-        starts,
+        misfit,
+        starts: solved
+            .iter()
+            .map(|best| best.as_ref().map(|best| best.chi2))
+            .collect(),
+        came: ended()
+            .filter(|best| best.settled && best.chi2 <= profiled.best.chi2 + 0.1 * misfit)
+            .count(),
+        unsettled: ended().filter(|best| !best.settled).count(),
+        start_failures,
         apart: profiled.apart,
         assumed_error: spec.relative_error,
         weak: shape.weak,
+        flat: shape.flat,
         groups: shape.groups,
         held_out: spec
             .chosen(file, Role::Outcome)
             .into_iter()
             .cloned()
             .collect(),
+        left_out: account.left_out,
+        not_taken: account.not_taken,
+        unmatched: account.unmatched,
         predicted: predict(problem, &outcomes, profiled),
         evaluations: problem.evaluations(),
         places: problem.places().to_vec(),
@@ -263,7 +340,12 @@ impl Fit {
                 let here = places.iter().filter(same);
                 here.map(move |place| (parameter, place))
             });
+            // What no row sees stays as it is, with the origin that it has.
+            let numbers = numbers.filter(|(parameter, _)| parameter.seen);
             let numbers: Vec<_> = numbers.collect();
+            if numbers.is_empty() {
+                continue;
+            }
             all.push(write::write(self, name, text, &numbers)?);
         }
         let overlay = Overlay {
@@ -281,6 +363,22 @@ impl Fit {
     pub fn bare(&self) -> impl Iterator<Item = &Group> {
         let groups = self.groups.iter();
         groups.filter(|group| (1..=group.parameters.len()).contains(&group.rows))
+    }
+
+    /// Whether the sum of squares is so large that errors as stated would give one like it less than once in a
+    /// thousand fits: rows contradict each other, or the model cannot explain them.
+    pub fn contradicted(&self) -> bool {
+        let law = ChiSquared::new(self.freedom as f64);
+        law.is_ok_and(|law| law.sf(self.chi2) < 1e-3)
+    }
+
+    /// The rows that are furthest off, more than three of their standard deviations, the furthest first; at most three.
+    pub fn furthest(&self) -> Vec<&FittedRow> {
+        let mut rows: Vec<&FittedRow> = self.rows.iter().collect();
+        rows.retain(|fitted| fitted.sigmas().abs() > 3.0);
+        rows.sort_by(|a, b| b.sigmas().abs().total_cmp(&a.sigmas().abs()));
+        rows.truncate(3);
+        rows
     }
 
     /// Rows whose weight is an assumption.
@@ -344,9 +442,14 @@ impl Fit {
             "freedom": self.freedom,
             "misfit": self.misfit,
             "starts_chi2": self.starts,
+            "starts_unsettled": self.unsettled,
+            "starts_failed": self.start_failures,
             "starts_apart": self.apart,
             "assumed_error": self.assumed_error,
             "evaluations": self.evaluations,
+            "calibration_left_out": self.left_out.iter().map(|(out, why)| with(row(out), &[("why", json!(why))])).collect::<Vec<_>>(),
+            "calibration_not_taken": self.not_taken.iter().map(row).collect::<Vec<_>>(),
+            "filters_without_rows": self.unmatched,
             "held_out": self.held_out.iter().map(row).collect::<Vec<_>>(),
             "predicted": predicted.collect::<Vec<_>>(),
         })

@@ -33,7 +33,7 @@ pub struct Oracle {
     pub name: String,
     /// Who gave the closed form.
     pub source: &'static str,
-    /// What the closed form says, s (requests for Little's law).
+    /// What the closed form says, s; of Little's law each run says it: rate × response.
     pub theory: f64,
     world: World,
     measure: Measure,
@@ -48,8 +48,8 @@ enum Measure {
     Response,
     /// The same of the answers of one length, tokens.
     ResponseOf(u32),
-    /// Mean number in the system less rate × response, over the number.
-    LittleGap,
+    /// Mean number in the system, which is held against rate × response of the same runs.
+    Number,
 }
 
 /// A closed form against its simulation.
@@ -59,9 +59,9 @@ pub struct Outcome {
     pub name: String,
     /// Who gave the closed form.
     pub source: &'static str,
-    /// What the closed form says.
+    /// What the closed form says; of Little's law, rate × mean response: requests.
     pub theory: f64,
-    /// Mean of the replications.
+    /// Mean of the replications; of Little's law, the mean number in the system of that which is furthest off.
     pub mean: f64,
     /// Half the width of the 99 % interval of the mean (Student's t).
     pub half_width_99: f64,
@@ -79,18 +79,16 @@ impl Oracle {
     /// With fewer than two replications, which have no interval.
     pub fn check(&self, replications: u32) -> Outcome {
         assert!(replications >= 2, "an interval needs two replications");
+        if self.measure == Measure::Number {
+            let found = furthest(&self.name, &self.world, replications);
+            return found.expect("built-in policies stop no run");
+        }
         let values = play::measure(&self.world, self.measure, replications);
         let values = values.expect("built-in policies stop no run");
         let count = f64::from(replications);
         let mean = values.iter().sum::<f64>() / count;
         let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0);
         let half_width = quantile_995(count - 1.0) * (variance / count).sqrt();
-        // A law of every path has no spread but rounding.
-        let half_width = if self.measure == Measure::LittleGap {
-            half_width.max(ROUNDING)
-        } else {
-            half_width
-        };
         Outcome {
             name: self.name.clone(),
             source: self.source,
@@ -110,26 +108,34 @@ impl Oracle {
 ///
 /// What the policy stopped a run with.
 pub fn little_on(name: &str, world: &World) -> Result<Outcome, Faults> {
-    let runs = world.replications.max(1);
-    let gaps = play::measure(world, Measure::LittleGap, runs)?;
-    let worst = gaps.iter().copied().fold(
-        0.0,
-        |worst: f64, gap| {
-            if gap.abs() > worst.abs() { gap } else { worst }
-        },
-    );
+    furthest(
+        &format!("Little's law, {name}"),
+        world,
+        world.replications.max(1),
+    )
+}
+
+/// Of so many replications the one in which the two ways of counting are furthest apart: a law of every path has no
+/// spread but rounding.
+fn furthest(name: &str, world: &World, replications: u32) -> Result<Outcome, Faults> {
+    let all = play::numbers(world, replications)?;
+    let gap =
+        |[counted, by_rate]: &[f64; 2]| (counted - by_rate).abs() / counted.max(f64::MIN_POSITIVE);
+    let furthest = all.iter().max_by(|a, b| gap(a).total_cmp(&gap(b)));
+    let [counted, by_rate] = furthest.copied().unwrap_or_default();
+    let room = ROUNDING * counted;
     Ok(Outcome {
-        name: format!("Little's law, {name}"),
+        name: name.to_owned(),
         source: "Little 1961",
-        theory: 0.0,
-        mean: worst,
-        half_width_99: ROUNDING,
-        replications: runs,
-        inside: worst.abs() <= ROUNDING,
+        theory: by_rate,
+        mean: counted,
+        half_width_99: room,
+        replications,
+        inside: (counted - by_rate).abs() <= room,
     })
 }
 
-/// What rounding may leave of a law that holds on every path.
+/// What rounding may leave of a law that holds on every path, as a part of the number.
 const ROUNDING: f64 = 1e-9;
 
 /// The 99.5 % quantile of Student's t.

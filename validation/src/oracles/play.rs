@@ -31,11 +31,23 @@ pub(super) fn measure(
             Measure::Wait => metrics.queueing.mean_s(),
             Measure::Response => metrics.completion.mean_s(),
             Measure::ResponseOf(_) => crowd.mean_s(),
-            Measure::LittleGap => Some(crowd.gap()),
+            Measure::Number => Some(crowd.mean_numbers()[0]),
         };
         values.push(value.unwrap_or(f64::NAN));
     }
     Ok(values)
+}
+
+/// The mean number of requests in the system, counted and by rate × response, in each of so many replications.
+pub(super) fn numbers(world: &World, replications: u32) -> Result<Vec<[f64; 2]>, Faults> {
+    let mut simulation = Simulation::new(world);
+    let mut numbers = Vec::with_capacity(replications as usize);
+    for run in 0..replications {
+        let mut crowd = Crowd::default();
+        simulation.run_into(run, &mut crowd)?;
+        numbers.push(crowd.mean_numbers());
+    }
+    Ok(numbers)
 }
 
 /// The number of requests in the system, integrated over time, and their responses, added up.
@@ -53,10 +65,10 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Mean number in the system less rate × mean response, over the mean number: the length of the
-    /// run cancels out.
-    fn gap(&self) -> f64 {
-        (self.area as f64 - self.responses as f64) / self.area.max(1) as f64
+    /// Mean number in the system until the last request ended: counted, and rate × mean response.
+    fn mean_numbers(&self) -> [f64; 2] {
+        let run = self.at.0.max(1) as f64;
+        [self.area as f64 / run, self.responses as f64 / run]
     }
 
     /// Mean response of the class.

@@ -145,9 +145,9 @@ pub fn little(utilisation: f64) -> Oracle {
     Oracle {
         name: format!("Little's law, utilisation {utilisation}"),
         source: "Little 1961",
-        theory: 0.0,
+        theory: f64::NAN,
         world: Bench::open(utilisation / SERVICE_S, Answers::Mixed).world(),
-        measure: Measure::LittleGap,
+        measure: Measure::Number,
     }
 }
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use sim::diag::{Diagnostic, Faults};
 use sim::load::{Inputs, Numbers, Source};
+use sim::metrics::LoadVerdict;
 use sim::world::World;
 
 use super::experiments::Play;
@@ -209,29 +210,48 @@ impl Session<'_, '_> {
             Some(run) => run % count..run % count + 1,
             None => 0..count,
         };
-        let played = Rc::new(Played {
-            outcomes: runs
-                .map(|run| play(&world, run))
-                .collect::<Result<_, _>>()?,
-            world,
-        });
+        let outcomes = runs.clone().map(|run| play(&world, run));
+        let mut outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
+        let mut loads: Vec<LoadVerdict> = outcomes.iter().map(|one| one.load).collect();
+        // One replication of several settles nothing: a queue grows where it does in all of them together.
+        if loads.contains(&LoadVerdict::Saturated) {
+            for run in (0..count).filter(|run| !runs.contains(run)) {
+                loads.push(play(&world, run)?.load);
+            }
+        }
+        let load = LoadVerdict::over(loads);
+        for outcome in &mut outcomes {
+            outcome.load = load;
+        }
+        let played = Rc::new(Played { world, outcomes });
         let known = Rc::clone(&played);
         self.played.insert(configuration.clone(), known);
         Ok(played)
     }
 
     /// A metric of what was measured first, against the others: mean over the replications, in the
-    /// simulator's own unit; `None` where these numbers give none.
+    /// simulator's own unit; the reason where these numbers give none.
     pub(crate) fn read(
         &mut self,
         metric: &Metric,
         row: &Row,
         configurations: &[Configuration],
-    ) -> Option<f64> {
+    ) -> Result<f64, String> {
         let played = configurations.iter();
-        let played = played.map(|configuration| self.play(configuration).ok());
-        mean(metric, row, &played.collect::<Option<Vec<_>>>()?).ok()
+        let played = played.map(|configuration| self.play(configuration));
+        let played = played.collect::<Result<Vec<_>, _>>();
+        let played = played.map_err(|faults| first_of(&faults))?;
+        mean(metric, row, &played).map_err(|(Missing::Absent(why) | Missing::Wrong(why))| why)
     }
+}
+
+/// The first of several faults, in a line: why numbers make no run.
+pub(crate) fn first_of(faults: &Faults) -> String {
+    let first = faults.list.first();
+    first.map_or_else(
+        || "its numbers contradict each other".to_owned(),
+        |fault| format!("{} ({})", fault.message, fault.label),
+    )
 }
 
 /// A metric, averaged over the replications.

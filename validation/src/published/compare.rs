@@ -27,6 +27,9 @@ pub struct Comparison {
     pub source: Option<String>,
     /// The rows, in order.
     pub rows: Vec<Compared>,
+    /// Profiles that take the place of those that come with crossinfer, for published rows too: file, with the keys of
+    /// its fitted origins. Whoever knows what comes with it fills this in.
+    pub replaced: Vec<(String, Vec<String>)>,
 }
 
 /// Sizes of the errors of several rows, in per cent or in points.
@@ -63,6 +66,7 @@ pub fn compare(lab: &mut Lab<'_>, file: &Measurements) -> Result<Comparison, Fau
         file: file.name.clone(),
         source: file.source.clone(),
         rows,
+        replaced: Vec::new(),
     })
 }
 
@@ -191,6 +195,7 @@ impl Comparison {
         json!({
             "measurements": self.file,
             "source": self.source,
+            "profiles_replaced": self.replaced.iter().map(|(file, fits)| json!({ "file": file, "fits": fits })).collect::<Vec<_>>(),
             "rows": rows,
             "errors": {
                 "outcome": summary(Role::Outcome),

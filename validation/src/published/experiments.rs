@@ -2,6 +2,7 @@
 
 use super::metric::Metric;
 use super::rows::Row;
+use crate::words::count;
 
 /// A scenario under a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -232,6 +233,13 @@ pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
             units.join(", ")
         ));
     }
+    if let Err(needs) = metric.of_configurations(found.plays.len()) {
+        return Err(format!(
+            "`{}` is read from {needs}, and this published experiment is of {}",
+            row.metric,
+            count(found.plays.len(), "configuration"),
+        ));
+    }
     Ok(found)
 }
 
@@ -239,6 +247,37 @@ pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
 mod tests {
     use super::*;
     use crate::published::read_measurements;
+
+    #[test]
+    fn a_metric_is_read_from_as_many_configurations_as_it_needs() {
+        let row = |id: &str, config: &str, metric: &str, unit: &str| {
+            let text = format!(
+                "[[measurement]]\nid = '{id}'\nplatform = 'rk3588'\nmodel = 'FastVLM-0.5B'\nsetting = 'long backlogs'\n\
+                 config = '{config}'\nmetric = '{metric}'\nunit = '{unit}'\nvalue = 1\nrole = 'outcome'\n"
+            );
+            read_measurements("m.toml", &text).unwrap().rows.remove(0)
+        };
+        let best = row(
+            "fig9b",
+            "state-aware dispatch",
+            "query_completion_time_change",
+            "%",
+        );
+        assert!(experiment(&best).is_ok());
+        // Of which of the three backlogs, and against what, such a row does not say.
+        for (metric, unit, needs) in [
+            ("completion_mean_change", "%", "two configurations"),
+            ("completion_mean", "s", "one configuration"),
+        ] {
+            let why = experiment(&row("fig9b", "state-aware dispatch", metric, unit)).unwrap_err();
+            let says = format!(
+                "is read from {needs}, and this published experiment is of 9 configurations"
+            );
+            assert!(why.contains(&says), "{why}");
+        }
+        assert!(experiment(&row("fig16", "reuse over rebuild", "throughput", "req/s")).is_err());
+        assert!(experiment(&row("table9", "cpu-only", "throughput_ratio", "x")).is_err());
+    }
 
     #[test]
     fn rows_of_another_soc_are_no_rows_of_a_publication() {

@@ -10,7 +10,7 @@ use sim::load::Numbers;
 use sim::spec::quantity::OriginKind;
 use sim::world::World;
 
-use super::bench::{Bench, Configuration, Played, Scenario, mean};
+use super::bench::{Bench, Configuration, Played, Scenario, first_of, mean};
 use super::experiments::experiment;
 use super::metric::{Metric, Missing};
 use super::numbers::{Uncertain, uncertain};
@@ -37,7 +37,10 @@ impl Draws {
 
 impl Default for Draws {
     fn default() -> Self {
-        Self { count: 64, seed: 1 }
+        Self {
+            count: 256,
+            seed: 1,
+        }
     }
 }
 
@@ -119,8 +122,8 @@ impl std::fmt::Debug for Lab<'_> {
 }
 
 impl Prediction {
-    /// Whether the stated value itself lies outside its interval: where most of what is uncertain can only
-    /// move it to one side, nearly no draw comes out like the stated numbers.
+    /// Whether the stated value itself lies outside its interval: where most of what is uncertain can only move it to one
+    /// side, it lies near an end, and beyond it by some seeds of the draws.
     pub fn beside_itself(&self) -> bool {
         let interval = self.interval;
         interval.is_some_and(|interval| !(interval.low..=interval.high).contains(&self.value))
@@ -243,6 +246,19 @@ impl<'s> Lab<'s> {
         Ok(self.play(configuration)?.outcomes[0].clone())
     }
 
+    /// The profiles behind what was played so far: each file with the keys of its fitted origins.
+    pub fn profiles(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut profiles: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let worlds = self.played.values().map(|played| &played.world);
+        for number in worlds.flat_map(|world| &world.provenance) {
+            let fits = profiles.entry(number.file.clone()).or_default();
+            if number.kind == OriginKind::Fitted {
+                fits.insert(number.origin.clone());
+            }
+        }
+        profiles
+    }
+
     fn play(&mut self, configuration: &Configuration) -> Result<Rc<Played>, Faults> {
         if let Some(played) = self.played.get(configuration) {
             return Ok(Rc::clone(played));
@@ -314,13 +330,9 @@ impl<'s> Lab<'s> {
         }
         let drawn = all.iter().zip(0..).map(|(numbers, draw)| {
             let mut session = self.bench.session(numbers).only(draw);
-            session.play(configuration).map_err(|faults| {
-                let first = faults.list.first();
-                first.map_or_else(
-                    || "its numbers contradict each other".to_owned(),
-                    |fault| format!("{} ({})", fault.message, fault.label),
-                )
-            })
+            session
+                .play(configuration)
+                .map_err(|faults| first_of(&faults))
         });
         let drawn = drawn.collect();
         self.drawn.insert(configuration.clone(), drawn);

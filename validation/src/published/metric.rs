@@ -1,6 +1,6 @@
 //! Metrics by name, and how each is read from what a play showed.
 
-use sim::metrics::{LoadVerdict, Metric as Number, Statistic, Summary, Time};
+use sim::metrics::{LoadVerdict, Metric as Number, Statistic, Time};
 
 use super::play::Outcome;
 use super::unit::Dimension;
@@ -117,6 +117,25 @@ impl Metric {
         self.against != Against::Nothing
     }
 
+    /// Whether it is read from so many configurations.
+    ///
+    /// # Errors
+    ///
+    /// What it needs instead, in words.
+    pub fn of_configurations(&self, count: usize) -> Result<(), &'static str> {
+        let (fits, needs) = match self.against {
+            Against::Nothing => (count == 1, "one configuration"),
+            Against::Ratio | Against::Speedup | Against::Change => {
+                (count == 2, "two configurations")
+            }
+            Against::BestChange => (
+                count > 0 && count.is_multiple_of(3),
+                "several loads, each under three policies, as figure 9b of the publication has",
+            ),
+        };
+        if fits { Ok(()) } else { Err(needs) }
+    }
+
     /// The engine whose read kernel is measured, and nothing else of the scenario; `config` names the
     /// engines that read, with `+` between.
     pub(super) fn kernel<'m>(&'m self, config: &'m str) -> Option<&'m str> {
@@ -208,7 +227,7 @@ impl Base {
     fn read(&self, outcome: &Outcome) -> Result<f64, Missing> {
         let summary = &outcome.summary;
         match self {
-            Self::Run(number) if grows(*number, summary) => Err(Missing::Absent(
+            Self::Run(number) if grows(*number, outcome.load) => Err(Missing::Absent(
                 "a queue grows, so there is no steady value: it would depend on the run's length"
                     .to_owned(),
             )),
@@ -242,13 +261,13 @@ impl Base {
 const POWERLESS: &str = "the profile says nothing of power";
 
 /// Whether a number depends on how long an overloaded run is.
-fn grows(number: Number, summary: &Summary) -> bool {
+fn grows(number: Number, load: LoadVerdict) -> bool {
     let of_queues = match number {
         Number::Time(time, _) => time != Time::Tpot,
         Number::FramesBehind => true,
         _ => false,
     };
-    of_queues && summary.load == LoadVerdict::Saturated
+    of_queues && load == LoadVerdict::Saturated
 }
 
 /// Why a run has no such number.

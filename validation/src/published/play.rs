@@ -7,7 +7,7 @@ use sim::contention::Load;
 use sim::diag::Faults;
 use sim::dispatch::{Completion, Effect, Input};
 use sim::drive::Sink;
-use sim::metrics::Summary;
+use sim::metrics::{LoadVerdict, Summary};
 use sim::simulation::Simulation;
 use sim::time::Instant;
 use sim::world::{EngineId, LaneId, World};
@@ -17,6 +17,9 @@ use sim::world::{EngineId, LaneId, World};
 pub struct Outcome {
     /// The run in numbers.
     pub summary: Summary,
+    /// Whether a steady latency exists: the verdict on all replications of its configuration, this run's where it
+    /// was played alone ([`LoadVerdict::over`]).
+    pub load: LoadVerdict,
     /// Joules by engine; absent where the profile has no power.
     pub energy_j: Option<BTreeMap<String, f64>>,
     /// Names of the lanes.
@@ -54,6 +57,7 @@ pub(crate) fn play(world: &World, run: u32) -> Result<Outcome, Faults> {
                 .as_secs_f64();
             Some(f64::from(world.model.system_tokens + answer.prompt) / secs)
         }),
+        load: summary.load,
         summary,
         violations: check.violations(),
     })

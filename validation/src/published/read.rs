@@ -61,8 +61,8 @@ struct RawRow {
     /// Whether profiles may be fitted to it (`calibration`) or it must be predicted (`outcome`).
     role: Role,
     /// How far off a prediction may be: per cent of the value, or points of a share or change.
-    #[schemars(range(min = 0.0))]
-    max_error: Option<f64>,
+    #[schemars(with = "Option<f64>", range(min = 0.0))]
+    max_error: Option<Spanned<f64>>,
     /// What was read into it.
     note: Option<String>,
     /// Who measured it, if not whoever measured the whole file.
@@ -147,6 +147,7 @@ pub fn read_measurements(name: &str, text: &str) -> Result<Measurements, Faults>
         let own = checker.own(&row, &file.experiment);
         let metric = checker.metric(&row, own.as_ref());
         checker.value(&row, metric.as_ref());
+        checker.bound(&row);
         let places = [row.id.span(), row.value.span()];
         let mut row = row.lower(own);
         row.source = row.source.or_else(|| file.source.clone());
@@ -276,6 +277,35 @@ impl Checker<'_> {
                 "add `against = { policy = \"serial\" }` or `against = { scenario = \"other.toml\" }`",
             );
         }
+        if let Some(own) = own
+            && metric.compares()
+            && own
+                .against
+                .as_ref()
+                .is_some_and(|against| against.plays_as(&own.this))
+        {
+            let at = row
+                .against
+                .as_ref()
+                .map_or(row.metric.span(), Spanned::span);
+            self.fault(
+                at,
+                format!("`{name}` compares a configuration with itself"),
+                "the same scenario under the same policy",
+                "name another: `against = { policy = \"serial\" }` or `against = { scenario = \"other.toml\" }`",
+            );
+        }
+        if own.is_some_and(|own| own.against.is_some())
+            && let Err(needs) = metric.of_configurations(2)
+            && metric.compares()
+        {
+            self.fault(
+                row.metric.span(),
+                format!("`{name}` is read from {needs}"),
+                "cannot be read here",
+                "a change against one other configuration is `completion_mean_change`",
+            );
+        }
         if own.is_some() && metric.dimension().factor(row.unit.get_ref()).is_none() {
             let units: Vec<&str> = metric.dimension().units().collect();
             self.fault(
@@ -323,6 +353,23 @@ impl Checker<'_> {
                 format!("`value` is {}", with_unit(&exact(value), unit)),
                 wrong,
                 format!("no `{name}` can be measured so: check the value and its unit"),
+            );
+        }
+    }
+
+    /// A bound is on what is predicted, not on what may be fitted.
+    fn bound(&mut self, row: &RawRow) {
+        if let Some(most) = row
+            .max_error
+            .as_ref()
+            .filter(|_| row.role == Role::Calibration)
+        {
+            self.fault(
+                most.span(),
+                "`max_error` of a calibration row",
+                "bounds are on outcomes",
+                "profiles may be fitted to this row, so its error is no prediction's: leave `max_error` out, or write \
+                 `role = \"outcome\"`",
             );
         }
     }
@@ -410,6 +457,11 @@ impl Own {
 }
 
 impl OwnPlay {
+    /// Whether both are the same scenario under the same policy.
+    fn plays_as(&self, other: &Self) -> bool {
+        (&self.scenario, &self.policy) == (&other.scenario, &other.policy)
+    }
+
     fn of(scenario: &Spanned<String>, policy: Option<&Spanned<String>>) -> Self {
         Self {
             scenario: scenario.get_ref().clone(),
@@ -437,7 +489,7 @@ impl RawRow {
             value: self.value.into_inner(),
             sd: self.sd.map(Spanned::into_inner),
             role: self.role,
-            max_error: self.max_error,
+            max_error: self.max_error.map(Spanned::into_inner),
             note: self.note,
             source: self.source,
             own,

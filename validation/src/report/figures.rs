@@ -1,6 +1,6 @@
 //! Predicted against measured as figures: plain data, for whoever draws them.
 
-use crate::published::{Comparison, Role};
+use crate::published::{Comparison, Role, Row};
 
 /// One kind of number, measured and predicted.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +72,21 @@ pub fn figures(comparison: &Comparison) -> Vec<Figure> {
     figures
 }
 
+/// Rows with a prediction that are in no figure.
+pub fn in_no_figure(comparison: &Comparison) -> Vec<&Row> {
+    let figures = figures(comparison);
+    let drawn = |row: &Row| {
+        let name = row.metric().and_then(|metric| metric.dimension().name());
+        name.is_some_and(|name| figures.iter().any(|figure| figure.name == name))
+    };
+    let rows = [Role::Outcome, Role::Calibration]
+        .into_iter()
+        .flat_map(|role| comparison.predicted(role));
+    rows.map(|compared| &compared.row)
+        .filter(|row| !drawn(row))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,7 +121,11 @@ mod tests {
             file: file.name,
             source: None,
             rows: rows.collect(),
+            replaced: Vec::new(),
         };
+        let undrawn = in_no_figure(&comparison);
+        let undrawn: Vec<_> = undrawn.iter().map(|row| row.metric.as_str()).collect();
+        assert_eq!(undrawn, ["throughput", "throughput_change"]);
         let figures = figures(&comparison);
         assert_eq!(figures.len(), 1);
         let points: Vec<_> = figures[0]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::markdown::{code, escape};
 use super::published::error_text;
 use super::{Section, Table, significant};
-use crate::fit::{Fit, Identified};
+use crate::fit::{Fit, FittedRow, Identified, Parameter, Side};
 use crate::published::{Compared, Comparison};
 use crate::words::{count, plain, tenths};
 
@@ -152,14 +152,12 @@ fn parameters(fit: &Fit) -> Section {
             }
         )
     };
-    let solved: Vec<f64> = fit.starts.iter().copied().flatten().collect();
-    let near = solved
-        .iter()
-        .filter(|chi2| **chi2 <= fit.chi2 + 0.1 * fit.misfit);
+    let quality = format!("{quality}{}", contradiction(fit));
+    let solved = fit.starts.iter().flatten().count();
     let starts = format!(
         "Of {} starts, {} came to {}{}{}.",
         fit.starts.len(),
-        near.count(),
+        fit.came,
         minimum(fit),
         match fit.apart {
             0 => String::new(),
@@ -167,9 +165,14 @@ fn parameters(fit: &Fit) -> Section {
                 "; {apart} to another that explains the rows nearly as well: the intervals reach to it"
             ),
         },
-        match fit.starts.len() - solved.len() {
-            0 => String::new(),
-            failed => format!("; at {failed} the rows could not be predicted"),
+        match (fit.unsettled, fit.starts.len() - solved) {
+            (0, 0) => String::new(),
+            (unsettled, 0) => stuck(unsettled),
+            (unsettled, failed) => format!(
+                "{}; at {failed} the rows could not be predicted ({})",
+                stuck(unsettled),
+                escape(&fit.start_failures.join("; "))
+            ),
         }
     );
     Section::new(
@@ -178,6 +181,7 @@ fn parameters(fit: &Fit) -> Section {
             intro,
             table.markdown(),
             quality,
+            at_bounds(fit),
             bare(fit),
             starts,
             weak(fit),
@@ -185,9 +189,69 @@ fn parameters(fit: &Fit) -> Section {
     )
 }
 
+/// That the rows cannot all be true of the model, and which of them.
+fn contradiction(fit: &Fit) -> String {
+    let furthest = fit.furthest();
+    if furthest.is_empty() || !(fit.contradicted() || fit.freedom == 0) {
+        return String::new();
+    }
+    let rows = furthest.iter().map(|fitted| {
+        let label = escape(&fitted.row.label());
+        format!("{label} ({} σ)", sigmas(fitted))
+    });
+    format!(
+        " THE ROWS ARE NOT EXPLAINED: they contradict each other, or the model with these bounds cannot give them. \
+         Furthest off: {}. Check their values and units.",
+        rows.collect::<Vec<_>>().join("; ")
+    )
+}
+
+/// Numbers whose best value is a bound, and numbers that the profile has outside the bounds.
+fn at_bounds(fit: &Fit) -> String {
+    let pulled =
+        |parameter: &&Parameter| parameter.identified != Identified::No || fit.misfit > 1.0;
+    let at = fit.parameters.iter().filter(|parameter| parameter.seen);
+    let at = at.filter(pulled).filter_map(|parameter| {
+        let (side, bound) = match parameter.at_bound? {
+            Side::Low => ("lower", parameter.bounds[0]),
+            Side::High => ("upper", parameter.bounds[1]),
+        };
+        Some(format!(
+            "{} ended at its {side} bound, {}: the rows pull it beyond, so the value is the bound's and not the rows'.",
+            escape(&parameter.name),
+            significant(bound)
+        ))
+    });
+    let outside = fit
+        .parameters
+        .iter()
+        .filter(|parameter| parameter.was_outside());
+    let outside = outside.map(|parameter| {
+        let [low, high] = parameter.bounds;
+        format!(
+            "The profile's {}, {}, lies outside the bounds, {} … {}: the first start is at the bound.",
+            escape(&parameter.name),
+            significant(parameter.was),
+            significant(low),
+            significant(high)
+        )
+    });
+    at.chain(outside).collect::<Vec<_>>().join(" ")
+}
+
+/// Starts that ended where their search could not go on.
+fn stuck(starts: usize) -> String {
+    match starts {
+        0 => String::new(),
+        starts => format!(
+            "; {starts} ended without a minimum, where the search could not go on (left out)"
+        ),
+    }
+}
+
 /// What starts come to: a point, or one of many that are as good.
 fn minimum(fit: &Fit) -> String {
-    if fit.weak.is_empty() {
+    if !fit.flat {
         return "this minimum".to_owned();
     }
     let few = fit.rows.len() < fit.parameters.len();
@@ -215,7 +279,7 @@ fn parameter_table(fit: &Fit) -> Table {
                 significant(parameter.low),
                 significant(parameter.high)
             ),
-            says(parameter.identified).to_owned(),
+            says(parameter).to_owned(),
             first(&parameter.sets),
         ]);
     }
@@ -264,8 +328,13 @@ fn weak(fit: &Fit) -> String {
     if weak.is_empty() {
         "The rows pin down every combination of the parameters.".to_owned()
     } else {
+        let because = if fit.flat {
+            ""
+        } else {
+            ", taken as uncertain as they are badly explained,"
+        };
         format!(
-            "Combinations that the rows do not pin down (steps on the parameters' scales):\n\n{}",
+            "Combinations that the rows{because} do not pin down (steps on the parameters' scales):\n\n{}",
             weak.join("\n")
         )
     }
@@ -280,11 +349,12 @@ fn first(sets: &[String]) -> String {
     }
 }
 
-fn says(identified: Identified) -> &'static str {
-    match identified {
+fn says(parameter: &Parameter) -> &'static str {
+    match parameter.identified {
         Identified::Both => "identified",
         Identified::Below => "bounded from below alone",
         Identified::Above => "bounded from above alone",
+        Identified::No if !parameter.seen => "NO ROW SEES IT: the profile's",
         Identified::No => "NOT IDENTIFIED: its bounds",
     }
 }
@@ -315,23 +385,46 @@ fn residuals(fit: &Fit) -> Section {
                 Some(_) => "its spread".to_owned(),
                 None => format!("{} % assumed", plain(fit.assumed_error * 100.0)),
             },
-            format!("{:+.2}", (fitted.fitted - row.value) / fitted.sigma).replace('-', "−"),
+            sigmas(fitted),
         ]);
     }
-    let held: Vec<String> = fit
-        .held_out
-        .iter()
-        .map(|row| format!("- {}", escape(&row.label())))
-        .collect();
-    let held = if held.is_empty() {
-        "The filters match no outcome.".to_owned()
-    } else {
-        format!(
-            "Outcomes that the filters match were held out:\n\n{}",
-            held.join("\n")
-        )
-    };
-    Section::new("Fitted rows", &[table.markdown(), held])
+    let held = fit.held_out.iter().map(|row| escape(&row.label()));
+    let held = listed("Outcomes that the filters match were held out", held);
+    let held = held.unwrap_or_else(|| "The filters match no outcome.".to_owned());
+    let left = fit.left_out.iter();
+    let left = left.map(|(row, why)| format!("{}: {}", escape(&row.label()), escape(why)));
+    let left = listed(
+        "Calibration rows that the filters match and that take no part",
+        left,
+    );
+    let unmatched = fit.unmatched.iter().map(|says| escape(says));
+    let unmatched = listed("Filters that match no row of the file", unmatched);
+    let others = fit.not_taken.iter().map(|row| escape(&row.label()));
+    let others = listed("Calibration rows that no filter matches", others);
+    let parts = [Some(table.markdown()), Some(held), left, unmatched, others];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    Section::new("Fitted rows", &parts)
+}
+
+/// Most entries of a list of rows that no fit was made to.
+const LISTED_MAX: usize = 12;
+
+/// A list under a heading, if there is anything to list.
+fn listed(heading: &str, all: impl Iterator<Item = String>) -> Option<String> {
+    let mut all: Vec<String> = all.map(|says| format!("- {says}")).collect();
+    if all.is_empty() {
+        return None;
+    }
+    if all.len() > LISTED_MAX {
+        let more = all.split_off(LISTED_MAX).len();
+        all.push(format!("- and {more} more"));
+    }
+    Some(format!("{heading}:\n\n{}", all.join("\n")))
+}
+
+/// How far off a row is, in its standard deviations.
+fn sigmas(fitted: &FittedRow) -> String {
+    format!("{:+.2}", fitted.sigmas()).replace('-', "−")
 }
 
 fn predictions(fit: &Fit) -> Section {

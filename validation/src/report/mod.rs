@@ -14,7 +14,7 @@ mod published;
 mod table;
 
 pub use corun::corun;
-pub use figures::{Figure, Measured, figures};
+pub use figures::{Figure, Measured, figures, in_no_figure};
 pub use fit::{fit, fitted};
 pub use live::live;
 pub use markdown::escape;

@@ -29,8 +29,9 @@ pub fn oracles(outcomes: &[Outcome]) -> Section {
     let intro = "Queues whose mean is known in closed form, built as scenarios and simulated by the same \
                  code as everything else. Each is held against the 99 % interval of the mean of \
                  independent replications (Student's t): of a hundred seeds one is expected to fall \
-                 outside. Seeds are fixed. Laws that hold on every path (Little's) have no spread but \
-                 rounding.";
+                 outside. Seeds are fixed. Little's law holds on every path, so it has no spread but \
+                 rounding: the theory is rate × mean response, beside it the mean number of requests in the \
+                 system as counted, of the replication in which the two are furthest apart.";
     let verdict = match missed {
         0 => format!(
             "{} of {} within their interval.",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::figures::in_no_figure;
 use super::markdown::{code, escape};
 use super::{Section, Table, significant};
 use crate::published::{
@@ -48,8 +49,46 @@ fn summary(comparison: &Comparison) -> Section {
     let who = format!("Measured values are those of {}.", code(&comparison.file));
     let text = "Errors are predicted less measured, in per cent of the measured value; of shares and of \
                 changes, which are per cent themselves, in points. The table holds their sizes.";
-    let parts = [who, text.to_owned(), table.markdown(), bounds(comparison)];
+    let parts = [
+        who,
+        replaced(comparison),
+        text.to_owned(),
+        table.markdown(),
+        bounds(comparison),
+        in_no_plot(comparison),
+    ];
     Section::new("Errors in short", &parts)
+}
+
+/// Which profiles are not those that come with crossinfer.
+fn replaced(comparison: &Comparison) -> String {
+    if comparison.replaced.is_empty() {
+        return String::new();
+    }
+    let files = comparison.replaced.iter().map(|(file, fits)| {
+        let fits = match fits.as_slice() {
+            [] => String::new(),
+            fits => format!(" (fitted: {})", escape(&fits.join(", "))),
+        };
+        format!("- {}{fits}", code(file))
+    });
+    format!(
+        "Profiles of this folder take the place of those that come with crossinfer, for published rows too:\n\n{}",
+        files.collect::<Vec<_>>().join("\n")
+    )
+}
+
+/// Rows that the plots leave out.
+fn in_no_plot(comparison: &Comparison) -> String {
+    let rows = in_no_figure(comparison);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<String> = rows.iter().map(|row| escape(&row.label())).collect();
+    format!(
+        "In no plot, since a change may be negative and one number of its kind is no picture: {}.",
+        rows.join("; ")
+    )
 }
 
 /// Whose the measured values are.
@@ -172,9 +211,9 @@ fn predictions(comparison: &Comparison, notes: &Notes<'_>) -> Section {
         "No fit reads these rows. {}The interval is the 5th to the 95th percentile of what comes out when every \
          number with an interval in the profiles is drawn within it (a Latin hypercube), one replication a draw; \
          measured values count as within if they are, give or take two standard deviations of their own. *Stated \
-         outside* marks a prediction that itself lies outside its interval: what is uncertain can move it to one side \
-         alone, so that nearly no draw is like the stated numbers, and the interval says more than the value. Letters \
-         point to what the stages' costs were calibrated on, below.",
+         outside* marks a prediction that itself lies outside its interval: what is uncertain moves it to one side \
+         nearly always, so it lies near an end, with these draws beyond it, and the interval says more than the value. \
+         Letters point to what the stages' costs were calibrated on, below.",
         if published { seen } else { "" }
     );
     let none = table.is_empty().then(|| "There are none.".to_owned());

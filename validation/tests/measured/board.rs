@@ -115,6 +115,18 @@ impl Board {
         Self(files)
     }
 
+    /// The board with a scenario `queue.toml`: questions that come by chance, so many a second, in several short
+    /// replications.
+    pub(crate) fn queue(mut self, rate_hz: f64) -> Self {
+        let scenario = format!(
+            "title = 'queue'\nsoc = 'board'\nmodel = 'vlm'\nreplications = 4\n[run]\nhorizon_s = 600\nwarm_up_s = 60\n\
+             [[streams]]\nname = 'r'\n[streams.queries]\narrivals = {{ poisson = {{ rate_hz = {rate_hz:?} }} }}\n\
+             prompt_tokens = 288\noutput_tokens = 64\n"
+        );
+        self.0.insert("queue.toml".to_owned(), scenario);
+        self
+    }
+
     /// The same board with one text replaced in a file.
     pub(crate) fn with(mut self, path: &str, from: &str, to: &str) -> Self {
         let text = &self.0[path];

@@ -5,6 +5,10 @@ use validation::published::{
 };
 use validation::report;
 
+use sim::load::Inputs;
+use sim::metrics::LoadVerdict;
+use sim::simulation::Simulation;
+
 use crate::board::{Board, TRUTH, WANTED, measure};
 
 const DRAWS: Draws = Draws { count: 32, seed: 1 };
@@ -198,7 +202,7 @@ fn values_and_rows_that_cannot_be_have_a_place_too() {
         ),
         (
             row(&format!(
-                "metric = 'throughput_change'\nunit = '%'\n{own}against = {{}}\n"
+                "metric = 'throughput_change'\nunit = '%'\n{own}against = {{ policy = 'serial' }}\n"
             ))
             .replace("1.0", "-101"),
             "m.toml:5:9: `value` is -101 %: must be at least -100",
@@ -233,6 +237,25 @@ fn values_and_rows_that_cannot_be_have_a_place_too() {
         (
             row(&format!("metric = 'cpu_busy'\nunit = '1'\n{own}")).replace("1.0", "1e300"),
             "m.toml:5:9: `value` is 1e300: must be at most 1 (",
+        ),
+        (
+            row(&format!(
+                "metric = 'throughput_ratio'\nunit = 'x'\n{own}against = {{}}\n"
+            )),
+            "m.toml:10:11: `throughput_ratio` compares a configuration with itself: the same scenario under the same policy",
+        ),
+        (
+            row(&format!(
+                "metric = 'query_completion_time_change'\nunit = '%'\n{own}against = {{ policy = 'serial' }}\n"
+            )),
+            "m.toml:7:10: `query_completion_time_change` is read from several loads",
+        ),
+        (
+            row(&format!(
+                "metric = 'throughput'\nunit = 'req/s'\nmax_error = 3\n{own}"
+            ))
+            .replace("'outcome'", "'calibration'"),
+            "m.toml:9:13: `max_error` of a calibration row: bounds are on outcomes",
         ),
         ("what".to_owned(), "m.toml:1:"),
         (String::new(), "m.toml:1:1: the file holds no measurement"),
@@ -355,4 +378,33 @@ fn draws_that_cannot_be_played_say_why_and_too_few_make_no_interval() {
     assert!(few.interval.is_none() && !few.failed.is_empty(), "{few:?}");
     assert!(of("15e9", Draws::LEAST).interval.is_some());
     assert!(of("15e9", Draws::LEAST - 1).interval.is_none());
+}
+
+/// A queue grows where the replications say so together, as `run` has it, and not where one of them does.
+#[test]
+fn a_queue_grows_by_the_verdict_on_all_replications() {
+    let text =
+        row("metric = 'ttft_mean'\nunit = 's'\nscenario = 'queue.toml'\npolicy = 'single:cpu'\n");
+    let file = read_measurements("m.toml", &text).unwrap();
+    let (mut split, mut grew) = (0, 0);
+    for rate in 30..46 {
+        let board = Board::new(TRUTH).queue(0.01 * f64::from(rate));
+        let inputs = Inputs::read("queue.toml", board.text("queue.toml"), &board, &board).unwrap();
+        let world = inputs.with_policy_text("single:cpu").unwrap();
+        let mut simulation = Simulation::new(&world);
+        let loads = (0..world.replications).map(|run| {
+            simulation.run_into(run, &mut ()).unwrap();
+            simulation.summary().load
+        });
+        let loads: Vec<LoadVerdict> = loads.collect();
+        let grows = LoadVerdict::over(loads.iter().copied()) == LoadVerdict::Saturated;
+        let comparison = compare(&mut Lab::new(&board, DRAWS), &file).unwrap();
+        match &comparison.rows[0].predicted {
+            Predicted::Value(_) => assert!(!grows, "{rate}: {loads:?}"),
+            Predicted::Not(why) => assert!(grows && why.contains("a queue grows"), "{rate}: {why}"),
+        }
+        split += u32::from(!grows && loads.contains(&LoadVerdict::Saturated));
+        grew += u32::from(grows);
+    }
+    assert!(split > 0 && grew > 0, "{split} {grew}");
 }
