@@ -82,8 +82,9 @@ pub fn estimate(estimate: Option<Estimate>) -> String {
     let Some(half) = estimate.half_width else {
         return short(estimate.mean);
     };
-    let exponent = power(estimate.mean.abs().max(half));
-    let (mean, half) = (estimate.mean / ten_to(exponent), half / ten_to(exponent));
+    let (mean, half) = (normal(estimate.mean), normal(half));
+    let exponent = power(mean.abs().max(half));
+    let (mean, half) = (mean / ten_to(exponent), half / ten_to(exponent));
     let digits = interval_places(mean, half);
     let behind = behind(exponent);
     format!("{mean:.digits$}{behind} ± {half:.digits$}{behind}")
@@ -103,6 +104,7 @@ pub fn difference(estimate: Option<Estimate>, scale: f64) -> String {
             format!("{}{}", sign(mean), short(mean.abs()))
         };
     };
+    let [mean, half, scale] = [mean, half, scale].map(normal);
     if mean == 0.0 && half == 0.0 {
         return "0".into();
     }
@@ -114,6 +116,11 @@ pub fn difference(estimate: Option<Estimate>, scale: f64) -> String {
         "{}{size:.digits$}{behind} ± {half:.digits$}{behind}",
         sign(mean)
     )
+}
+
+/// Beside a power of ten, numbers below the least that have all their digits (2e-308) are none.
+fn normal(x: f64) -> f64 {
+    if x.is_subnormal() { 0.0 } else { x }
 }
 
 /// A power of ten as it is written behind a number.
