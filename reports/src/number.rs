@@ -276,7 +276,8 @@ mod tests {
                 quantity(x, "s"),
                 quantity(x, "W"),
                 bytes(x),
-                percent(x),
+                // A share of its hundredth at most: the largest numbers have no percentage.
+                percent(x / 100.0),
                 estimate(of(Some(x / 7.0))),
                 difference(of(Some(x / 7.0)), x),
             ] {

@@ -21,21 +21,16 @@ pub(super) fn folder(folder: &Path) -> Result<(), Error> {
     }
     fs::create_dir_all(folder).map_err(|source| failed(folder, "made", source))?;
     let journal = folder.join(JOURNAL);
-    let begun = match fs::symlink_metadata(&journal) {
-        Ok(found) => Some(found.len()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+    match fs::symlink_metadata(&journal) {
+        // Even if it is empty: results are compared before they are replaced.
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(source) => return Err(failed(&journal, "read", source)),
-    };
+    }
     let results = [CSV, PARQUET].map(|name| folder.join(name));
     let mut others = results.to_vec();
-    match begun {
-        // Even if it is empty: results are compared before they are replaced.
-        Some(_) => return Ok(()),
-        None => {
-            others.extend(results.iter().map(|path| part(path)));
-            others.push(folder.join(INDEX));
-        }
-    }
+    others.extend(results.iter().map(|path| part(path)));
+    others.push(folder.join(INDEX));
     match others
         .iter()
         .find(|path| fs::symlink_metadata(path).is_ok())

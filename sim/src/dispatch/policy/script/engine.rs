@@ -106,7 +106,7 @@ pub(super) fn small(value: &Dynamic) -> Result<(), Box<EvalAltResult>> {
         entries: LIST_MAX,
         bytes: TEXT_MAX,
     };
-    left.take(value).ok_or_else(too_large)
+    left.take(value).ok_or_else(|| too_large().into())
 }
 
 /// The package's `pad` of a list multiplies without a look at how large that gets, and that of a text never ends where
@@ -138,7 +138,7 @@ fn pads(engine: &mut Engine) {
                 return Ok(());
             }
             if to > TEXT_MAX {
-                return Err(too_large());
+                return Err(Box::new(too_large()));
             }
             if with.is_empty() {
                 let message = "a text is padded with an empty one, which makes it no longer";
@@ -150,9 +150,9 @@ fn pads(engine: &mut Engine) {
     );
 }
 
-fn too_large() -> Box<EvalAltResult> {
+fn too_large() -> EvalAltResult {
     let what = "Size of list, map or the texts in it".to_owned();
-    EvalAltResult::ErrorDataTooLarge(what, Position::NONE).into()
+    EvalAltResult::ErrorDataTooLarge(what, Position::NONE)
 }
 
 /// What a value may still have.

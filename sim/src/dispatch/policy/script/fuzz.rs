@@ -173,7 +173,7 @@ fn size(value: &Dynamic) -> (usize, usize) {
         return list.iter().map(size).fold((list.len(), 0), sum);
     }
     if let Ok(map) = value.as_map_ref() {
-        let keys = map.keys().map(|key| key.len()).sum();
+        let keys = map.keys().fold(0, |sum, key| sum + key.len());
         return map.values().map(size).fold((map.len(), keys), sum);
     }
     if let Ok(text) = value.as_immutable_string_ref() {
