@@ -50,6 +50,27 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
+    /// That what the command line sets for all cells is not varied as well.
+    pub(crate) fn leaves(&self, vary: &[Axis]) -> Result<(), Failure> {
+        let set = [
+            ("seed", self.seed.is_some()),
+            ("replications", self.replications.is_some()),
+        ];
+        for (key, _) in set.into_iter().filter(|(_, set)| *set) {
+            let scenarios = format!("scenario:{key}");
+            if vary
+                .iter()
+                .any(|axis| [key, &scenarios].contains(&axis.key.to_string().as_str()))
+            {
+                return Err(Failure::usage(
+                    format!("`{key}` is varied, and set for all by `--{key}`"),
+                    format!("leave out `--{key}`, or do not vary it"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Puts seed and replications into a world. Where nothing is random, one replication is all there is.
     pub(crate) fn apply(&self, world: &mut World) {
         if let Some(seed) = self.seed {

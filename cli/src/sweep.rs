@@ -100,6 +100,7 @@ pub(crate) struct MergeArguments {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let simulated = &arguments.simulated;
+    simulated.leaves(&arguments.vary)?;
     let inputs = with_scripts(inputs(&simulated.scenario)?, &arguments.vary)?;
     let plan = Plan::new(
         arguments.vary.clone(),

@@ -47,6 +47,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let simulated = &arguments.simulated;
+    simulated.leaves(&arguments.vary)?;
     let inputs = with_scripts(inputs(&simulated.scenario)?, &arguments.vary)?;
     let profiles = Profiles::beside(&simulated.scenario);
     let prepare = |world: &mut World| simulated.apply(world);

@@ -301,6 +301,9 @@ fn another_sweep_in_the_folder_and_wrong_keys_are_refused() {
         &["--vary", "run.horizont_s=1,2"],
     ));
     assert!(said.contains("horizont_s"), "{said}");
+    let twice = ["--seed", "5", "--vary", "seed=1,2"];
+    let said = refused(&mut sweep(&root.join("d"), &twice));
+    assert!(said.contains("`seed` is varied, and set for all"), "{said}");
     let said = refused(&mut sweep(
         &root.join("c"),
         &["--vary", "streams.door.x=1,2"],

@@ -161,13 +161,22 @@ pub fn text(undisturbed: &[(String, Replicated)], disturbed: &[Vec<Disturbed>]) 
 
 /// A change of the mean completion; what stands for it where there is no steady one.
 fn cell(own: &Replicated, disturbed: &Replicated) -> String {
-    if let Some(unsteady) = disturbed.unsteady() {
+    if let Some(unsteady) = unsteady(disturbed) {
         return format!("{unsteady} ");
     }
     match change(own, disturbed) {
         None => format!("{} ", number::ABSENT),
         Some((percent, shown)) => format!("{}{}", signed(percent), if shown { "*" } else { " " }),
     }
+}
+
+/// What stands for a mean where there is no steady one. Each replication draws beliefs of its own, so one that grows is
+/// another system and no exception: not even one of many is averaged.
+fn unsteady(disturbed: &Replicated) -> Option<String> {
+    disturbed.unsteady().or_else(|| {
+        let growing = disturbed.verdicts(LoadVerdict::Saturated);
+        (growing > 0).then(|| format!("{growing}/{} grow", disturbed.count()))
+    })
 }
 
 /// A change in percent to a tenth, where it is large in fewer digits.
@@ -181,7 +190,7 @@ fn signed(percent: f64) -> String {
 
 /// Change of the mean completion, %, and whether its interval excludes 0; `None` without a steady value.
 fn change(own: &Replicated, disturbed: &Replicated) -> Option<(f64, bool)> {
-    if !own.steady() || !disturbed.steady() {
+    if !own.steady() || unsteady(disturbed).is_some() {
         return None;
     }
     let base = own.estimate(COMPLETION.get)?.mean;
@@ -197,7 +206,7 @@ pub fn json(undisturbed: &[(String, Replicated)], disturbed: &[Vec<Disturbed>]) 
         .zip(disturbed)
         .map(|((policy, runs), row)| {
             let row = row.iter().map(|one| {
-                let steady = one.runs.steady();
+                let steady = unsteady(&one.runs).is_none();
                 // As in the table: of what grows there is a mean of this run, and no difference.
                 let difference = one.runs.difference(runs, COMPLETION.get);
                 let difference = difference.filter(|_| steady && runs.steady());
@@ -366,7 +375,7 @@ mod tests {
         let own = runs(OWN, 0);
         let text = |growing| cell(&own, &runs(WORSE, growing));
         // Means of 1.1 and 1.31667; the differences are 0.1 to 0.4.
-        assert_eq!([0, 1].map(text), ["+19.7*", "+19.7*"]);
+        assert_eq!([0, 1].map(text), ["+19.7*", "1/6 grow "]);
         assert_eq!([2, 4].map(text), ["2/6 grow ", "4/6 grow "]);
         assert_eq!([5, 6].map(text), ["grows ", "grows "]);
         // Without a steady value of its own there is nothing that it would be the change of.

@@ -90,19 +90,25 @@ impl Objective {
             let index = runs
                 .estimate(|s| s.saturation_index)
                 .map_or(1.0, |e| e.mean);
-            return WORTHLESS * (3.0 + index.clamp(0.0, 10.0));
+            return WORTHLESS * (3.0 + bounded(index));
         }
         if let Some((metric, limit)) = &self.within {
             let Some(found) = runs.estimate(metric.get) else {
                 return WORTHLESS * 20.0;
             };
             if found.mean > *limit {
-                return WORTHLESS * (1.0 + (found.mean / limit).min(2.0));
+                return WORTHLESS * (1.0 + bounded(found.mean / limit - 1.0));
             }
         }
         let value = runs.estimate(self.metric.get);
         value.map_or(WORTHLESS * 20.0, |value| self.sign() * value.mean)
     }
+}
+
+/// A number from 0 on, within [0, 1) in the same order: how far off a point is stays told, however far.
+fn bounded(x: f64) -> f64 {
+    let x = x.max(0.0);
+    if x.is_finite() { x / (1.0 + x) } else { 1.0 }
 }
 
 fn named(name: &str) -> Result<Metric, String> {
@@ -393,6 +399,17 @@ mod tests {
         ] {
             assert!(Objective::parse(text).is_err(), "{text}");
         }
+    }
+
+    /// A search that is far from its limit everywhere still knows where it is nearer.
+    #[test]
+    fn how_far_off_a_point_is_stays_told() {
+        let far: Vec<f64> = [0.0, 0.1, 1.0, 3.0, 40.0, 1e6]
+            .into_iter()
+            .map(bounded)
+            .collect();
+        assert!(far.is_sorted_by(|a, b| a < b), "{far:?}");
+        assert!(far.iter().all(|x| (0.0..1.0).contains(x)));
     }
 
     #[test]

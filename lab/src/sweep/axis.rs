@@ -62,6 +62,17 @@ pub struct Axis {
 }
 
 impl Axis {
+    /// Whether one of its values goes over several lines.
+    pub(super) fn breaks_lines(&self) -> bool {
+        let Values::List(values) = &self.values else {
+            return false;
+        };
+        values.iter().any(|value| match value {
+            Value::Text(text) | Value::Toml(text) => text.contains(['\n', '\r']),
+            _ => false,
+        })
+    }
+
     /// Reads `KEY=VALUES`. The values are a list (`1,2,5`, `on,off`, `{ a = 1 },{ a = 2 }`), a range of N
     /// values with both ends (`1..10/4`, `log:0.01..1/5`, `int:1..9/5`), or ends between which a sample
     /// chooses (`0.1..0.5`, `log:…`, `int:…`).

@@ -83,6 +83,20 @@ impl Key {
         })
     }
 
+    /// Whether it may be the same key as another, which names a stream where this gives its place.
+    pub(super) fn may_be(&self, other: &Self) -> bool {
+        let alike = |(one, other): (&Step, &Step)| {
+            one == other
+                || matches!(
+                    (one, other),
+                    (Step::Name(_), Step::Place(_)) | (Step::Place(_), Step::Name(_))
+                )
+        };
+        self.kind == other.kind
+            && self.steps.len() == other.steps.len()
+            && self.steps.iter().zip(&other.steps).all(alike)
+    }
+
     /// Whether a change of it may change which files are read.
     pub fn names_files(&self) -> bool {
         let first = match self.steps.first() {

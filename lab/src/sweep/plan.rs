@@ -71,12 +71,27 @@ impl Plan {
             ));
         }
         for (at, axis) in axes.iter().enumerate() {
-            if axes[..at].iter().any(|other| other.key == axis.key) {
-                return Err(Error::asked(
-                    format!("`{}` is varied twice", axis.key),
-                    "give all its values in one list",
-                ));
+            let before = axes[..at].iter().map(|other| &other.key);
+            if let Some(other) = before.into_iter().find(|other| other.may_be(&axis.key)) {
+                return Err(if *other.to_string() == axis.key.to_string() {
+                    Error::asked(
+                        format!("`{}` is varied twice", axis.key),
+                        "give all its values in one list",
+                    )
+                } else {
+                    Error::asked(
+                        format!("`{other}` and `{}` may be the same key", axis.key),
+                        "write both in the same way, by name or by place",
+                    )
+                });
             }
+        }
+        // A row of the journal is a line.
+        if let Some(axis) = axes.iter().find(|axis| axis.breaks_lines()) {
+            return Err(Error::asked(
+                format!("a value of `{}` goes over several lines", axis.key),
+                "write it in one; a list of TOML may stand in one line",
+            ));
         }
         let sampled: Vec<_> = axes.iter().filter(|axis| axis.count().is_none()).collect();
         match (sampling, sampled.first()) {
@@ -206,6 +221,38 @@ mod tests {
             .collect::<Result<_, _>>()?;
         let sampling = sampling.map(|text| Sampling::parse(text).expect("is a sample"));
         Plan::new(axes, sampling, 1)
+    }
+
+    #[test]
+    fn a_key_under_two_names_and_a_value_of_several_lines_are_refused() {
+        let says = |axes: &[&str]| match plan(axes, None) {
+            Err(Error::Asked { message, .. }) => message,
+            other => panic!("{axes:?}: {other:?}"),
+        };
+        let (name, place) = (
+            "streams.door.queries.deadline_s=1,4",
+            "streams[0].queries.deadline_s=4,8",
+        );
+        assert!(says(&[name, place]).contains("may be the same key"));
+        assert!(
+            says(&[place, "streams.\"door\".queries.deadline_s=2"]).contains("may be the same key")
+        );
+        assert!(
+            says(&[name, "streams.\"door\".queries.deadline_s=2"]).contains("may be the same key")
+        );
+        assert!(says(&[name, name]).contains("varied twice"));
+        // Another key of the same stream, and the same of another.
+        for other in [
+            "streams[0].queries.prompt_tokens=1,2",
+            "streams.yard.queries.deadline_s=1",
+        ] {
+            assert!(plan(&[name, other], None).is_ok(), "{other}");
+        }
+        assert!(says(&["title=\"x\\ny\",b"]).contains("several lines"));
+        assert!(
+            says(&["streams[0].queries.arrivals={ times_s = [1,2,\n 3] }"])
+                .contains("several lines")
+        );
     }
 
     #[test]
