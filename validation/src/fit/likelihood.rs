@@ -127,7 +127,8 @@ fn walk_all(problem: &Problem<'_>, best: Best) -> Profiled {
 /// Leaves each parameter that the rows do not identify at the profile's own value where that explains them nearly as
 /// well: where a search happened to end is no better. The others make up for it.
 fn keep_unseen(problem: &Problem<'_>, profiled: &mut Profiled) {
-    let most = profiled.best.chi2 + NEARLY * profiled.rise;
+    // Not widened by a misfit: rows that contradict each other do not make another point as good.
+    let most = profiled.best.chi2 + NEARLY * RISE;
     let own = problem.own_parts();
     let mut held = Vec::new();
     let mut kept = profiled.best.clone();

@@ -9,7 +9,7 @@ use sim::load::{Numbers, Source};
 use sim::world::Provenance;
 
 use super::account::playable;
-use super::result::{Fit, FittedRow};
+use super::result::{Fit, FittedRow, Parameter};
 use super::spec::{Spec, Target};
 use super::{identify, likelihood, result, solve};
 use crate::folder::Stock;
@@ -107,7 +107,8 @@ pub fn fit(stock: &dyn Stock, spec: &Spec, file: &Measurements) -> Result<Fit, F
                 significant(lowest.chi2),
                 at.join(", ")
             ),
-            "beside it the rows cannot be predicted, or every step leads elsewhere: narrow the bounds around it, or              lengthen the scenarios' runs",
+            "beside it the rows cannot be predicted, or every step leads elsewhere: narrow the bounds around it, or \
+             lengthen the scenarios' runs",
         ));
     }
     let Some(profiled) = likelihood::profile_all(&problem, &minima) else {
@@ -118,7 +119,25 @@ pub fn fit(stock: &dyn Stock, spec: &Spec, file: &Measurements) -> Result<Fit, F
         ));
     };
     let shape = identify::shape(&problem, &profiled);
-    result::build(&problem, file, &solved, failed, &profiled, shape)
+    let found = result::build(&problem, file, &solved, failed, &profiled, shape)?;
+    let beyond = |p: &&Parameter| !p.seen && !(p.bounds[0]..=p.bounds[1]).contains(&p.was);
+    if let Some(free) = found.parameters.iter().find(beyond) {
+        // The profile's value would stay, and is none that the bounds allow.
+        return Err(fault(
+            &format!(
+                "no row sees `{}`, and the profile's value is outside its bounds",
+                free.name
+            ),
+            &format!(
+                "these rows; the profile has {}, the bounds are {} to {}",
+                significant(free.was),
+                significant(free.bounds[0]),
+                significant(free.bounds[1])
+            ),
+            "leave the parameter out, or add a row that it changes",
+        ));
+    }
+    Ok(found)
 }
 
 impl Place {

@@ -154,11 +154,17 @@ fn parameters(fit: &Fit) -> Section {
     };
     let quality = format!("{quality}{}", contradiction(fit));
     let solved = fit.starts.iter().flatten().count();
+    let others = solved.saturating_sub(fit.came + fit.apart);
+    let worse = others.saturating_sub(fit.unsettled);
     let starts = format!(
-        "Of {} starts, {} came to {}{}{}.",
+        "Of {} starts, {} came to {}{}{}{}.",
         fit.starts.len(),
         fit.came,
         minimum(fit),
+        match worse {
+            0 => String::new(),
+            worse => format!("; {worse} to minima that explain the rows worse"),
+        },
         match fit.apart {
             0 => String::new(),
             apart => format!(

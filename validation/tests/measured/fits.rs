@@ -149,6 +149,20 @@ fn what_the_rows_do_not_tell_is_said() {
     assert_eq!(files, ["profiles/board/vlm.toml"]);
 }
 
+/// It would keep the profile's value, which the bounds do not allow.
+#[test]
+fn a_number_that_no_row_sees_and_the_bounds_leave_out_is_a_fault() {
+    let mut parameters = four()[..2].to_vec();
+    let port = ("engines.gpu.port_gbps", (26.0, 28.0));
+    parameters.push(parameter("port", "board/soc", port.0, port.1));
+    let board = Board::new(GUESS);
+    let spec = spec(&parameters, "config = ['single:cpu']");
+    let faults = fit(&board, &spec, &measure(&WANTED, 1.0)).unwrap_err();
+    let text = faults.to_string();
+    assert!(text.contains("no row sees `port`"), "{text}");
+    assert!(text.contains("24"), "{text}");
+}
+
 /// One that no row sees, beside another that ends at a bound: each by itself.
 #[test]
 fn each_number_that_no_row_sees_keeps_its_value() {
