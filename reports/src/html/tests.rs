@@ -378,3 +378,13 @@ fn bytes_that_no_stage_has_are_absent() {
     let page = page(&[folder]).expect("it can be drawn");
     assert!(!page.contains("GB/s moved") && !page.contains("Memory traffic"));
 }
+
+/// To see it fail, read numbers without `float_roundtrip`.
+#[test]
+fn numbers_are_read_as_they_were_written() {
+    for i in 1..20_000_u32 {
+        let x = f64::from(i) * 0.112_5 / 7.0 - f64::EPSILON;
+        let read: f64 = serde_json::from_str(&x.to_string()).expect("it is a number");
+        assert_eq!(read, x);
+    }
+}
