@@ -575,3 +575,38 @@ fn validation_is_written_with_its_plots() {
     assert_eq!(printed, again);
     assert!(page.contains("<svg") && page.contains("<table>"), "{page}");
 }
+
+/// What engines keep of contexts is a part of all KV, over time too. To see it fail, count frames that have left a window.
+#[test]
+fn contexts_of_the_starters_never_take_more_than_their_peak() {
+    let starters = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let home = folder("starters");
+    let read = |path: PathBuf| -> serde_json::Value {
+        let text = fs::read_to_string(path).expect("it is written");
+        serde_json::from_str(&text).expect("it is JSON")
+    };
+    let mut seen = 0;
+    for entry in fs::read_dir(starters).expect("it is a folder") {
+        let path = entry.expect("it can be read").path();
+        if path.extension().is_none_or(|end| end != "toml") {
+            continue;
+        }
+        let name = path.file_stem().expect("it has a name");
+        let out = home.join(name);
+        let [file, into] = [&path, &out].map(|path| path.to_str().expect("it is text"));
+        stdout(&["run", file, "--replications", "1", "--out", into]);
+        let peak = read(out.join("summary.json"))["peak_kv_bytes"]["value"].as_f64();
+        let detail = read(out.join("detail.json"));
+        let bins = detail["runs"][0]["series"]["context_bytes"]["mean"].as_array();
+        let bins = bins.into_iter().flatten();
+        let most = bins
+            .filter_map(serde_json::Value::as_f64)
+            .fold(0.0, f64::max);
+        assert!(
+            peak.is_some_and(|peak| 0.0 < most && most <= peak),
+            "{file}: {most} of {peak:?}"
+        );
+        seen += 1;
+    }
+    assert!(seen >= 5, "{seen}");
+}

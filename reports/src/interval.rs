@@ -176,14 +176,7 @@ impl Replicated {
 
     /// What stands for a latency where there is no steady one: `grows`, or `4/6 grow`.
     pub fn unsteady(&self) -> Option<String> {
-        match self.growth() {
-            Growth::Level => None,
-            Growth::Open => {
-                let growing = self.verdicts(LoadVerdict::Saturated);
-                Some(format!("{growing}/{} grow", self.count()))
-            }
-            Growth::Grows => Some("grows".to_owned()),
-        }
+        unsteady(self.verdicts(LoadVerdict::Saturated), self.count())
     }
 
     /// The verdict on all of them; see [`LoadVerdict::over`].
@@ -191,6 +184,18 @@ impl Replicated {
         LoadVerdict::over(self.summaries.iter().map(|summary| summary.load))
     }
 }
+
+/// What stands for a latency where `growing` of `all` replications grow: see [`Replicated::unsteady`].
+pub(crate) fn unsteady(growing: usize, all: usize) -> Option<String> {
+    match Growth::of(growing, all, 0.0) {
+        Growth::Level => None,
+        Growth::Open => Some(format!("{growing}/{all} grow")),
+        Growth::Grows => Some(GROWS.to_owned()),
+    }
+}
+
+/// What stands for a latency where queues grow.
+pub(crate) const GROWS: &str = "grows";
 
 #[cfg(test)]
 mod tests {

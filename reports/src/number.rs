@@ -74,6 +74,15 @@ pub fn quantity(x: f64, unit: &str) -> String {
     }
 }
 
+/// A mean of counts: `33`, or with one digit after the point, `7.5`.
+pub fn count(estimate: Option<Estimate>) -> String {
+    match estimate {
+        None => ABSENT.into(),
+        Some(Estimate { mean, .. }) if mean.fract() == 0.0 => format!("{mean}"),
+        Some(Estimate { mean, .. }) => format!("{mean:.1}"),
+    }
+}
+
 /// A mean, with its interval where it has one: `1.23 ± 0.04`.
 pub fn estimate(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else {

@@ -178,9 +178,15 @@ impl<'w, W: Write> Timeline<'w, W> {
         let mut args = json!({
             "stream": world.streams[task.stream.0 as usize].name,
             "version": task.version,
-            "size": task.size,
-            "context": task.context,
+            "context_tokens": task.context,
         });
+        match (stage.kind, failed) {
+            // How far it came is not known.
+            (StageKind::Decode, true) => args["tokens_at_most"] = task.size.into(),
+            (StageKind::Encode, _) => args["frames"] = task.size.into(),
+            (StageKind::Custom, _) => {}
+            _ => args["tokens"] = task.size.into(),
+        }
         if let Some(query) = slice.query {
             args["query"] = query.into();
             args["preparation"] = preparation_name(slice.preparation).into();
@@ -346,12 +352,12 @@ impl<W: Write> Sink for Timeline<'_, W> {
             }
             Input::Finish {
                 lane,
+                tokens,
                 bytes,
                 nanojoules,
-                ..
             } => {
                 let engine = self.world.engine_of(lane);
-                if let Some(slice) = self.book.stopped(self.world, now, lane) {
+                if let Some(slice) = self.book.stopped(self.world, now, lane, tokens) {
                     self.slice(now, lane, &slice, false);
                     self.rates(now, lane, &slice, bytes, nanojoules);
                     self.resident(now, engine);
@@ -392,10 +398,13 @@ impl<W: Write> Sink for Timeline<'_, W> {
                 ticket,
                 ..
             } => {
-                self.book.publish(stream, version);
+                let made = self.book.publish(self.world, stream, version, tokens);
                 let made_by = if ticket.is_some() { "frame" } else { "answer" };
                 let args = json!({ "version": version, "tokens": tokens, "made_by": made_by });
                 self.instant(now, stream, "publish", &args);
+                if let Some(lane) = made {
+                    self.resident(now, self.world.engine_of(lane));
+                }
             }
             Effect::Evict {
                 engine,

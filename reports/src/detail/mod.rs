@@ -172,7 +172,8 @@ pub struct Slices {
     pub query: Vec<Option<u32>>,
     /// Version that it reads or makes.
     pub version: Vec<u32>,
-    /// Size: tokens, or frames.
+    /// Size: tokens, or frames of `encode`; of a decode the tokens that it generated or, where it failed, the most
+    /// that it might have; 1 of custom stages.
     pub size: Vec<u32>,
     /// Tokens of context before it.
     pub context: Vec<u32>,

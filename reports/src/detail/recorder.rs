@@ -6,6 +6,7 @@ use sim::dispatch::{Completion, Effect, Input, Task};
 use sim::drive::Sink;
 use sim::metrics::Metrics;
 use sim::simulation::Pace;
+use sim::spec::model::StageKind;
 use sim::time::Instant;
 use sim::world::{ENGINES_MAX, EngineId, LANES_MAX, LaneId, StreamId, World};
 
@@ -447,12 +448,19 @@ impl Sink for Recorder<'_> {
             }
             Input::Finish {
                 lane,
+                tokens,
                 bytes,
                 nanojoules,
-                ..
             } => {
+                let kind = |task: Task| self.world.stages[task.stage.0 as usize].kind;
+                if let Some(running) = &mut self.running[lane.0 as usize]
+                    && kind(running.task) == StageKind::Decode
+                {
+                    // What it generated, not the most that it might have.
+                    running.task.size = tokens;
+                }
                 self.stop(now, lane, Some((bytes, nanojoules)));
-                self.book.stopped(self.world, now, lane);
+                self.book.stopped(self.world, now, lane, tokens);
             }
             Input::Fail { lane } => {
                 self.stop(now, lane, None);
@@ -481,7 +489,8 @@ impl Sink for Recorder<'_> {
                 tokens,
                 ..
             } => {
-                self.book.publish(stream, version);
+                self.advance(now);
+                let made = self.book.publish(self.world, stream, version, tokens);
                 let times = &mut self.published[stream.0 as usize];
                 times.insert(version, now);
                 let oldest = self.book.oldest_read(stream).unwrap_or(version);
@@ -493,8 +502,7 @@ impl Sink for Recorder<'_> {
                     rows.version.push(version);
                     rows.at.push(now.0);
                     rows.tokens.push(tokens);
-                    let made = self.book.published(stream, version);
-                    rows.lane.push(made.map(|made| made.lane.0));
+                    rows.lane.push(made.map(|lane| lane.0));
                 }
             }
             Effect::Evict { engine, stream, .. } => {

@@ -158,3 +158,48 @@ fn watching_a_run_changes_nothing() {
     simulation.run(0).expect("no policy stops");
     assert_eq!(toy::detail(&text, 10).1, simulation.summary());
 }
+
+/// To see it fail, count what an ingest made before older frames go.
+#[test]
+fn contexts_never_take_more_than_the_peak() {
+    for frames in [1, 4] {
+        for rate in [0.02, 0.5] {
+            let window = format!("window = {{ frames = {frames} }}");
+            let text = toy::scenario(rate).replace("window = { frames = 4 }", &window);
+            // One engine: no older copy stays on another.
+            let text = text.replace("[context]", "[policy.single]\nlane = \"npu\"\n[context]");
+            let (run, summary) = run(&text, 100_000);
+            let most = run.series.context_bytes.mean.iter().copied();
+            let most = most.fold(0.0, f64::max);
+            assert!(
+                0.0 < most && most <= summary.peak_kv_bytes as f64,
+                "{frames}, {rate}: {most} of {}",
+                summary.peak_kv_bytes
+            );
+        }
+    }
+}
+
+/// To see it fail, leave the size as it was when the stage began.
+#[test]
+fn a_decode_is_as_large_as_what_it_generated() {
+    let (mut detail, _) = toy::detail(&toy::scenario(0.2), 100_000);
+    let run = detail.runs.remove(0);
+    let (slices, requests) = (&run.slices, &run.requests);
+    let mut seen = 0;
+    for row in 0..slices.len() {
+        if detail.stage_kinds[usize::from(slices.stage[row])] != StageKind::Decode {
+            continue;
+        }
+        let of = (
+            slices.stream[row],
+            slices.query[row].expect("it serves a query"),
+        );
+        let found = (0..requests.len()).find(|&r| (requests.stream[r], requests.index[r]) == of);
+        let output = requests.output[found.expect("it ended")].expect("it was answered");
+        // The prefill gives the first token.
+        assert_eq!(slices.size[row], output - 1, "{of:?}");
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen}");
+}

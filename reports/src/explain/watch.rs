@@ -310,9 +310,9 @@ impl Sink for Watcher<'_> {
                 }
                 self.book.asked(ticket, stream, index);
             }
-            Input::Finish { lane, .. } => {
+            Input::Finish { lane, tokens, .. } => {
                 self.ends(now, lane, false);
-                self.book.stopped(self.world, now, lane);
+                self.book.stopped(self.world, now, lane, tokens);
             }
             Input::Fail { lane } => {
                 self.ends(now, lane, true);

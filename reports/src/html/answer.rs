@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::read::{Entry, Folder, mixed, number};
 use super::sections::{COLUMNS, steady, text, texts};
 use super::unpaired;
-use crate::interval::Estimate;
+use crate::interval::{Estimate, GROWS};
 use crate::number::{self, ABSENT, percent, short};
 
 /// What came out, in sentences.
@@ -105,11 +105,21 @@ fn ranked(folders: &[Folder], entries: &[&Entry<'_>]) -> Vec<String> {
     if several && list.len() > before {
         list.push(unpaired::RULE.to_owned());
     }
-    let growing: Vec<String> = entries
-        .iter()
-        .filter(|entry| !entry.steady())
-        .map(|entry| entry.label())
-        .collect();
+    let (mut growing, mut open) = (Vec::new(), Vec::new());
+    for entry in &entries {
+        match entry.unsteady() {
+            Some(all) if all == GROWS => growing.push(entry.label()),
+            Some(some) => open.push(format!("{} ({some})", entry.label())),
+            None => {}
+        }
+    }
+    if !open.is_empty() {
+        list.push(format!(
+            "Whether there is a steady latency is open, and a longer run may tell, with {}: queues grow, or too much is \
+             refused, in so many of the replications.",
+            open.join(", ")
+        ));
+    }
     if !growing.is_empty() {
         list.push(format!(
             "Queues grow, or too much is refused, so that there is no steady latency, with {}.",
@@ -151,7 +161,14 @@ fn latencies(entry: &Entry<'_>) -> String {
         );
     }
     let rate = number::estimate(entry.number("throughput_rps"));
-    if !entry.steady() {
+    if let Some(unsteady) = entry.unsteady() {
+        if unsteady != GROWS {
+            return format!(
+                "With {}, queues grow or too much is refused in some replications ({unsteady}): whether there is a steady \
+                 latency is open, and a longer run may tell. {rate} answers per second come out.",
+                entry.policy
+            );
+        }
         return format!(
             "With {}, queues grow or too much is refused: there is no steady latency. {rate} answers per second come out.",
             entry.policy

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::read::{Entry, Folder};
+use super::read::{Entry, Folder, unsteady};
 use super::sections::text;
 use crate::interval::Estimate;
 use crate::number::{self, ABSENT, short};
@@ -36,8 +36,8 @@ pub(super) fn all(folders: &[Folder], entries: &[Entry<'_>]) -> Markup {
 
 fn quantiles(entries: &[Entry<'_>], title: &str, path: &str) -> Markup {
     let cell = |entry: &Entry<'_>, of: &str| {
-        if !entry.steady() {
-            return "grows".to_owned();
+        if let Some(unsteady) = entry.unsteady() {
+            return unsteady;
         }
         number::estimate(entry.number(&format!("{path}.{of}")))
     };
@@ -138,13 +138,12 @@ fn robustness(index: usize, folder: &Folder, entries: &[Entry<'_>]) -> Markup {
         return html! {};
     };
     let cell = |entry: &Entry<'_>, one: &Value| {
-        let Some(mean) = one["difference"].as_f64() else {
-            let grows = one["steady"] == false || !entry.steady();
-            return if grows { "grows" } else { ABSENT }.to_owned();
-        };
-        if one["steady"] == false || !entry.steady() {
-            return "grows".to_owned();
+        if let Some(unsteady) = unsteady(one, entry.replications).or_else(|| entry.unsteady()) {
+            return unsteady;
         }
+        let Some(mean) = one["difference"].as_f64() else {
+            return ABSENT.to_owned();
+        };
         let scale = entry
             .number("completion_s.mean")
             .map_or(0.0, |own| own.mean);

@@ -4,7 +4,7 @@ const PAGE = 40;
 
 const requestFacts = (run, r) => {
   const q = run.data.requests;
-  const pairs = [["arrived", clock(q.arrived[r])]];
+  const pairs = [["arrived", `${clock(q.arrived[r])}${early(run, r) ? ", in the warm-up" : ""}`]];
   if (q.refused[r] !== null) return [...pairs, ["refused", q.refused[r]]];
   pairs.push(["first token after", secs(q.ttft[r])], ["complete after", secs(q.ended[r] - q.arrived[r])]);
   for (const part of PARTS) pairs.push([part, secs(q[part][r])]);
@@ -14,6 +14,9 @@ const requestFacts = (run, r) => {
   if (q.frames_behind[r] !== null) pairs.push(["frames behind", q.frames_behind[r]]);
   return pairs;
 };
+
+/** Whether a request came in the warm-up. */
+const early = (run, r) => run.data.requests.arrived[r] < run.data.warm_up_ns;
 
 /** A run with what is looked up in it. */
 const prepared = (entry, details) => {
@@ -61,6 +64,7 @@ const start = () => {
   const viewOf = (run) => Object.create(view, {
     streams: { get: () => new Set(run.detail.streams.flatMap((name, i) => shownNames.has(name) ? [i] : [])) },
     colour: { value: (stream) => colours[names.indexOf(run.detail.streams[stream]) % colours.length] },
+    lap: { value: (stream) => lapOf(names.indexOf(run.detail.streams[stream]), colours.length) },
     from: { get: () => view.from }, to: { get: () => view.to },
     set: { value: (from, to) => view.set(from, to) }, zoom: { value: (r, a) => view.zoom(r, a) },
     pan: { value: (by) => view.pan(by) }, reset: { value: () => view.reset() }, draw: { value: () => view.draw() },
@@ -81,11 +85,17 @@ const start = () => {
       if (run.timeline.cut) {
         box.append(element("p", { class: "soft" },
           `${run.data.slices.lane.length} of ${run.data.slices.total} stages are kept one by one, those up to ` +
-          `${clock(run.timeline.kept)}; from there on the rows show how busy each lane was, by class, for all streams.`));
+          `${clock(run.timeline.kept)}; from there on the rows show how busy each lane was, by class, for all streams:`));
+        box.append(element("ul", { class: "key" }, ...CLASSES.map((name, kind) => {
+          const chip = element("span", { class: "chip", "aria-hidden": "true" });
+          chip.style.background = TONES[kind];
+          return element("li", {}, chip, name);
+        }), element("li", {}, "blank: nothing ran")));
       }
       box.append(run.timeline.node);
       return run.timeline;
     });
+    if (!timelines.length) box.append(element("p", { class: "soft" }, "No policy is chosen above, so that none is shown."));
     view.draw();
     for (const node of document.querySelectorAll("[data-run]")) node.hidden = !shownRuns.has(runs[Number(node.dataset.run)]);
     choices();
@@ -94,13 +104,18 @@ const start = () => {
 
   const boxes = (id, title, items, change) => {
     const set = element("fieldset", { id }, element("legend", {}, title));
-    for (const { name, on, colour, value } of items) {
+    for (const { name, on, colour, lap, value } of items) {
       const input = element("input", { type: "checkbox", checked: on });
       input.addEventListener("change", () => change(value, input.checked));
       const label = element("label", {}, input);
       if (colour) {
         const chip = element("span", { class: "chip" });
-        chip.style.background = colour;
+        chip.style.backgroundColor = colour;
+        // As `laps` draws them over bars.
+        chip.style.backgroundImage = Array(lap).fill(`linear-gradient(${LAP}, ${LAP})`).join(", ");
+        chip.style.backgroundRepeat = "no-repeat";
+        chip.style.backgroundSize = "100% 2px";
+        chip.style.backgroundPosition = Array.from({ length: lap }, (_, k) => `0 calc(100% - ${1 + 4 * k}px)`).join(", ");
         label.append(chip);
       }
       label.append(element("span", {}, name));
@@ -116,7 +131,7 @@ const start = () => {
     }
   };
   const toggle = (set, value, on) => { if (on) set.add(value); else set.delete(value); };
-  const streamItems = names.map((name, i) => ({ name, on: true, colour: colours[i % colours.length], value: name }));
+  const streamItems = names.map((name, i) => ({ name, on: true, colour: colours[i % colours.length], lap: lapOf(i, colours.length), value: name }));
   const runItems = runs.map((run) => ({ name: run.name, on: shownRuns.has(run), value: run }));
   byId("filters").append(
     boxes("streams", "Streams", streamItems, (name, on) => { toggle(shownNames, name, on); hidden(); view.draw(); requests(); }),
@@ -158,6 +173,8 @@ const start = () => {
     byId("count").textContent = q.stride > 1
       ? `Every ${q.stride}th of ${q.total} requests is kept; ${rows.length} are of the streams shown.`
       : `${rows.length} of ${q.total} requests are of the streams shown.`;
+    const count = rows.filter((r) => early(run, r)).length;
+    if (count) byId("count").textContent += ` ${count} of them came in the warm-up, which the means above leave out.`;
     const most = rows.reduce((most, r) => Math.max(most, took(r)), 1);
     for (const r of rows.slice(0, page)) body.append(requestRow(run, r, most));
     more.hidden = rows.length <= page;
@@ -176,7 +193,7 @@ const start = () => {
       if (stage >= 0) run.timeline.open(stage, go);
     });
     go.removeAttribute("id");
-    const row = element("tr", {}, element("td", {}, go), cell(clock(q.arrived[r])));
+    const row = element("tr", {}, element("td", {}, go), cell(`${clock(q.arrived[r])}${early(run, r) ? ", warm-up" : ""}`));
     if (q.refused[r] !== null) {
       row.append(element("td", { colSpan: 8, class: "text" }, `refused: ${q.refused[r]}`));
       return row;

@@ -129,7 +129,8 @@ fn timeline() -> Markup {
         section aria-labelledby="timeline" {
             h2 #timeline { "Timeline" }
             p.soft {
-                "First replication. A bar is a stage in its stream's colour; its full colour is as long as the stage takes \
+                "First replication. A bar is a stage in its stream's colour, with dark lines along its foot where there are more streams than \
+                 colours; its full colour is as long as the stage takes \
                  alone, the pale rest is what co-running adds. Ingest is lined, transfers are crossed, queries are plain and \
                  carry the version that they read where there is room; a triangle marks the publication of a version. Hover or tap for the \
                  numbers; drag to move, Ctrl, Shift or ⌘ with the wheel to zoom. Keys: + − zoom, ← → move, Home all of those shown, n and p \

@@ -5,6 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::read::{Entry, Folder, mixed};
 use crate::decision::decision_map;
 use crate::detail::Run;
+use crate::interval::GROWS;
 use crate::metric::{COMPLETION, ENERGY_PER_REQUEST, Metric, THROUGHPUT};
 use crate::number::{self, percent};
 use crate::plot::{Bar, Bars, Choice, DrawError, Front, Mark, Plot, distributions, over_time, svg};
@@ -152,10 +153,14 @@ fn front(entries: &[Entry<'_>]) -> Option<Front> {
 }
 
 fn bar(entry: &Entry<'_>, path: &str, steady_only: bool) -> Option<Bar> {
-    if steady_only && !entry.steady() {
+    if let Some(unsteady) = entry.unsteady().filter(|_| steady_only) {
         return Some(Bar {
             name: entry.label(),
-            text: "queue grows".into(),
+            text: if unsteady == GROWS {
+                "queue grows".into()
+            } else {
+                unsteady
+            },
             ..Bar::default()
         });
     }

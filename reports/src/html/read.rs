@@ -6,7 +6,7 @@ use screen::visible;
 use serde_json::Value;
 
 use crate::detail::{self, Detail, Run};
-use crate::interval::Estimate;
+use crate::interval::{self, Estimate};
 use crate::json::SCHEMA_VERSION;
 
 /// The results of one folder.
@@ -176,6 +176,8 @@ pub(super) struct Entry<'f> {
     pub(super) of_many: bool,
     pub(super) name: &'f str,
     pub(super) policy: &'f str,
+    /// How many there are of it.
+    pub(super) replications: usize,
     /// Its measured fields.
     pub(super) fields: &'f Value,
     pub(super) detail: Option<(&'f Detail, &'f Run)>,
@@ -248,6 +250,7 @@ pub(super) fn entries(folders: &[Folder]) -> Vec<Entry<'_>> {
                 of_many: folders.len() > 1,
                 name: names[index],
                 policy,
+                replications: replications(&folder.document),
                 fields,
                 detail: run,
             });
@@ -271,10 +274,32 @@ impl Entry<'_> {
         self.fields["steady"].as_bool().unwrap_or(true)
     }
 
+    /// What stands for a latency where there is no steady one, as in the tables of text.
+    pub(super) fn unsteady(&self) -> Option<String> {
+        unsteady(self.fields, self.replications)
+    }
+
     /// A number over replications, by its path: `ttft_s.mean`.
     pub(super) fn number(&self, path: &str) -> Option<Estimate> {
         number(self.fields, path)
     }
+}
+
+/// Replications of a document.
+pub(super) fn replications(document: &Value) -> usize {
+    document["replications"].as_u64().unwrap_or(0) as usize
+}
+
+/// What stands for a latency of a policy, or of one whose beliefs are wrong, where there is no steady one: `grows`, or
+/// `4/6 grow` of `all` replications.
+pub(super) fn unsteady(fields: &Value, all: usize) -> Option<String> {
+    if fields["steady"] != false {
+        return None;
+    }
+    let growing = fields["load"]["saturated_replications"].as_u64();
+    let growing = growing.or_else(|| fields["saturated_replications"].as_u64());
+    let said = growing.and_then(|growing| interval::unsteady(growing as usize, all));
+    Some(said.unwrap_or_else(|| interval::GROWS.to_owned()))
 }
 
 /// A number over replications of a document.

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::limits;
-use super::read::{Entry, Folder, number};
+use super::read::{Entry, Folder, number, replications, unsteady};
 use crate::interval::Estimate;
 use crate::metric::Better;
 use crate::number::{self, ABSENT, bytes, percent, short};
@@ -79,7 +79,7 @@ pub(super) fn scenarios(folders: &[Folder]) -> Markup {
                     dt { "Context" } dd { (texts(d, "context").join("; ")) }
                     @let conditions = texts(d, "conditions");
                     @if !conditions.is_empty() { dt { "Conditions" } dd { (conditions.join("; ")) } }
-                    dt { "Runs" } dd { (replications(d)) }
+                    dt { "Runs" } dd { (repeated(d)) }
                     @for stream in d["streams"].as_array().into_iter().flatten().take(24) {
                         dt { "Stream " (text(stream, "name")) } dd { (texts(stream, "arrivals").join("; ")) }
                     }
@@ -91,8 +91,8 @@ pub(super) fn scenarios(folders: &[Folder]) -> Markup {
     }
 }
 
-fn replications(document: &Value) -> String {
-    let count = document["replications"].as_u64().unwrap_or(0);
+fn repeated(document: &Value) -> String {
+    let count = replications(document);
     let mut text = match count {
         1 => "1 replication, so no intervals".to_owned(),
         n => format!("{n} replications; ± is the 95 % interval of the mean"),
@@ -157,8 +157,7 @@ fn latency_table(entries: &[Entry<'_>], columns: &[Column], name: &str) -> Marku
                                 @let same = best(entry, column).is_some_and(|best| short(best) == short(value.mean));
                                 td.best[same && alike(entry).count() > 1] { (number::estimate(Some(value))) }
                             }
-                            None if column.3 && !entry.steady() => td { "grows" }
-                            None => td { (ABSENT) }
+                            None => td { (entry.unsteady().filter(|_| column.3).unwrap_or_else(|| ABSENT.into())) }
                         }
                     }
                 } } }
@@ -175,16 +174,17 @@ fn difference_table(folder: &Folder, named: bool) -> Markup {
     if others.is_empty() {
         return html! {};
     }
+    let all = replications(&folder.document);
     let cell = |fields: &Value, path: &str| {
         let difference = &fields["difference"][path];
         let Some(mean) = difference["value"].as_f64() else {
             return ABSENT.to_owned();
         };
         let half_width = difference["ci95"].as_f64();
-        if half_width.is_none() && fields["steady"] == false
-            || first["steady"] == false && path != "throughput_rps"
-        {
-            return "grows".to_owned();
+        let own = unsteady(fields, all).filter(|_| half_width.is_none());
+        let other = unsteady(first, all).filter(|_| path != "throughput_rps");
+        if let Some(unsteady) = own.or(other) {
+            return unsteady;
         }
         let scale = number(first, path).map_or(0.0, |own| own.mean);
         let text = number::difference(
@@ -220,18 +220,18 @@ fn difference_table(folder: &Folder, named: bool) -> Markup {
 }
 
 fn work_table(entries: &[Entry<'_>]) -> Markup {
-    let mean = |entry: &Entry<'_>, path: &str| {
-        entry
-            .number(path)
-            .map_or_else(|| ABSENT.to_owned(), |e| short(e.mean))
-    };
+    let count = |entry: &Entry<'_>, of: &str| number::count(entry.number(&format!("counts.{of}")));
     let refused = |entry: &Entry<'_>| {
         let reasons = entry.fields["counts"]["refused"].as_object();
         let counts = reasons
             .into_iter()
             .flatten()
             .filter_map(|(_, count)| count["value"].as_f64());
-        short(counts.sum())
+        number::count(Some(Estimate {
+            mean: counts.sum(),
+            half_width: None,
+            n: entry.replications,
+        }))
     };
     let engines = |entry: &Entry<'_>| {
         let list = entry.fields["busy"].as_object().into_iter().flatten();
@@ -263,10 +263,10 @@ fn work_table(entries: &[Entry<'_>]) -> Markup {
                 } }
                 tbody { @for entry in entries { tr {
                     th scope="row" { (entry.label()) }
-                    @for path in ["arrived", "completed", "late"] { td { (mean(entry, &format!("counts.{path}"))) } }
+                    @for path in ["arrived", "completed", "late"] { td { (count(entry, path)) } }
                     td { (refused(entry)) }
                     @for path in ["reuse", "import", "reconstruct", "import_and_reconstruct", "evictions"] {
-                        td { (mean(entry, &format!("counts.{path}"))) }
+                        td { (count(entry, path)) }
                     }
                 } } }
             }
@@ -283,7 +283,7 @@ fn work_table(entries: &[Entry<'_>]) -> Markup {
                 tbody { @for entry in entries { tr {
                     th scope="row" { (entry.label()) }
                     td { (entry.number("peak_memory_bytes").map_or_else(|| ABSENT.into(), |e| bytes(e.mean))) }
-                    @if moved { td { (mean(entry, "mean_bandwidth_gbps")) } }
+                    @if moved { td { (entry.number("mean_bandwidth_gbps").map_or_else(|| ABSENT.into(), |e| short(e.mean))) } }
                     td.text { (engines(entry)) }
                 } } }
             }

@@ -53,6 +53,43 @@ fn numbers_are_those_of_the_summary() {
     }
 }
 
+/// Counts are those of the text, in its digits. To see it fail, write them with three.
+#[test]
+fn counts_are_written_as_the_text_has_them() {
+    let (folder, runs) = results(0.2, 1000);
+    let page = page(&[folder]).expect("it can be drawn");
+    let (_, work) = page.split_once("aria-label=\"Work\"").expect("it is there");
+    let (work, _) = work.split_once("</table>").expect("it ends");
+    let cells: Vec<&str> = work.split("<td>").skip(1).collect();
+    let cells: Vec<&str> = cells
+        .iter()
+        .filter_map(|cell| cell.split('<').next())
+        .collect();
+    let count = |get: fn(&sim::metrics::Summary) -> u64| {
+        number::count(runs.estimate(|s| Some(get(s) as f64)))
+    };
+    let text = [
+        count(|s| s.arrived),
+        count(|s| s.completed),
+        count(|s| s.late),
+        count(|s| s.refused.iter().map(|(_, count)| count).sum()),
+        count(|s| s.preparations.reuse),
+        count(|s| s.preparations.import),
+        count(|s| s.preparations.reconstruct),
+        count(|s| s.preparations.import_and_reconstruct),
+        count(|s| s.evictions),
+    ];
+    assert_eq!(cells, text);
+    assert_eq!(
+        number::count(Some(crate::interval::Estimate {
+            mean: 7.5,
+            half_width: None,
+            n: 2
+        })),
+        "7.5"
+    );
+}
+
 #[test]
 fn texts_are_escaped_wherever_they_stand() {
     let (mut folder, _) = results(0.2, 1000);
@@ -377,4 +414,14 @@ fn bytes_that_no_stage_has_are_absent() {
     }
     let page = page(&[folder]).expect("it can be drawn");
     assert!(!page.contains("GB/s moved") && !page.contains("Memory traffic"));
+}
+
+/// To see it fail, read numbers without `float_roundtrip`.
+#[test]
+fn numbers_are_read_as_they_were_written() {
+    for i in 1..20_000_u32 {
+        let x = f64::from(i) * 0.112_5 / 7.0 - f64::EPSILON;
+        let read: f64 = serde_json::from_str(&x.to_string()).expect("it is a number");
+        assert_eq!(read, x);
+    }
 }

@@ -1,5 +1,7 @@
 // Lanes over time on a canvas: zoom, pan, hover, and stage by stage with the keyboard.
 const CLASSES = ["ingest", "query", "transfer"];
+/** Their colours where stages are not kept one by one. */
+const TONES = ["#56b4e9", "#009e73", "#cc79a7"];
 const ROW = 46, BAR = 26, MARKS = 16, AXIS = 34, FACTOR = 1.6;
 
 /** Class of a stage: as `Class::of` has it. */
@@ -9,6 +11,19 @@ const classOf = (detail, slices, i) => {
   if (["query_prefill", "decode"].includes(kind)) return 1;
   if (slices.query[i] === null) return 0;
   return kind === "custom" ? 1 : 2;
+};
+
+/** How often the colours have started again before a stream's: so many dark lines along the foot of its bars. */
+const lapOf = (stream, colours) => Math.floor(stream / colours) % 4;
+const LAP = "#010101";
+
+/** What a stage took in or, of a decode, gave: with its unit. */
+const sizeOf = (detail, slices, i) => {
+  const kind = detail.stage_kinds[slices.stage[i]], size = slices.size[i];
+  if (kind === "custom") return null;
+  const text = `${size} ${kind === "encode" ? "frame" : "token"}${size === 1 ? "" : "s"}`;
+  // How far it came is not known.
+  return kind === "decode" && slices.failed.includes(i) ? `at most ${text}` : text;
 };
 
 class Timeline {
@@ -126,6 +141,8 @@ class Timeline {
       context.fillStyle = hatches[kind];
       context.fillRect(from, y, to - from, BAR);
     }
+    context.fillStyle = LAP;
+    for (let k = 0; k < this.view.lap(slices.stream[i]); k++) context.fillRect(from, y + BAR - 3 - 4 * k, to - from, 2);
     if (kind === 1 && shown) {
       const label = `v${slices.version[i]}`;
       const wide = context.measureText(label).width;
@@ -152,7 +169,6 @@ class Timeline {
   /** Busy shares where stages are not kept one by one. */
   shares(context, lane, y, soft) {
     const bins = this.run.data.series.busy[lane];
-    const tones = ["#56b4e9", "#009e73", "#cc79a7"];
     const width = bins[0].width_ns;
     const most = Math.max(...bins.map((of) => of.mean.length));
     for (let bin = Math.max(0, Math.floor(Math.max(this.kept, this.view.from) / width)); bin < most; bin++) {
@@ -162,7 +178,7 @@ class Timeline {
       let base = y + BAR;
       bins.forEach((of, kind) => {
         const high = (of.mean[bin] || 0) * BAR * (of.width_ns === width ? 1 : 0);
-        context.fillStyle = tones[kind];
+        context.fillStyle = TONES[kind];
         context.fillRect(left, base - high, Math.max(1, right - left), high);
         base -= high;
       });
@@ -213,6 +229,7 @@ class Timeline {
         context.lineTo(x + 5, y - 9);
         context.lineTo(x, y - 1);
         context.fill();
+        for (let k = 0; k < this.view.lap(stream); k++) context.fillRect(x - 5, y - 11 - 3 * k, 10, 1);
         if (x - 8 - wide > free) {
           context.fillStyle = ink;
           context.textAlign = "right";
@@ -284,7 +301,9 @@ class Timeline {
       pairs.push(["alone", secs(s.alone[i])]);
       if (s.alone[i] > 0) pairs.push(["slowdown", `${short(s.length[i] / s.alone[i])} ×`]);
     }
-    pairs.push(["size", s.size[i]], ["context", `${s.context[i]} tokens`]);
+    const size = sizeOf(detail, s, i);
+    if (size) pairs.push(["size", size]);
+    pairs.push(["context", `${s.context[i]} tokens`]);
     if (s.failed.includes(i)) pairs.push(["failed", "its lane went out of service"]);
     if (s.query[i] !== null) {
       const r = this.run.request(s.stream[i], s.query[i]);
@@ -381,7 +400,7 @@ class Timeline {
       return [event.clientX - box.left, event.clientY - box.top];
     };
     node.addEventListener("pointerdown", (event) => {
-      pointers.set(event.pointerId, event.clientX);
+      pointers.set(event.pointerId, [event.clientX, event.clientY]);
       moved = 0;
       node.setPointerCapture(event.pointerId);
     });
@@ -397,14 +416,15 @@ class Timeline {
       const perPixel = (this.view.to - this.view.from) / (this.width - this.left - 8);
       if (pointers.size === 2) {
         const other = [...pointers].find(([id]) => id !== event.pointerId)[1];
-        const ratio = Math.abs(before - other) / Math.max(8, Math.abs(event.clientX - other));
-        this.view.zoom(ratio, this.time(other - this.canvas.getBoundingClientRect().left));
+        const apart = ([x, y]) => Math.max(8, Math.hypot(x - other[0], y - other[1]));
+        const ratio = apart(before) / apart([event.clientX, event.clientY]);
+        this.view.zoom(ratio, this.time(other[0] - this.canvas.getBoundingClientRect().left));
       } else {
-        const by = event.clientX - before;
+        const by = event.clientX - before[0];
         moved += Math.abs(by);
         this.view.pan(-by * perPixel);
       }
-      pointers.set(event.pointerId, event.clientX);
+      pointers.set(event.pointerId, [event.clientX, event.clientY]);
       this.show(null);
     });
     const end = (event) => {

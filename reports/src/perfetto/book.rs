@@ -62,8 +62,8 @@ pub(crate) struct Book {
     ingested: Vec<Option<Ingested>>,
     /// Versions of each stream that somebody may still read.
     versions: Vec<BTreeMap<u32, Published>>,
-    /// Tokens by engine, then stream.
-    resident: Vec<Vec<u64>>,
+    /// By engine, then stream, the newest version that is held, and the tokens of its context.
+    resident: Vec<Vec<(u32, u64)>>,
     reuse: bool,
 }
 
@@ -79,7 +79,7 @@ impl Book {
             readers: vec![BTreeMap::new(); streams],
             ingested: vec![None; streams],
             versions: vec![BTreeMap::new(); streams],
-            resident: vec![vec![0; streams]; world.engines.len()],
+            resident: vec![vec![(0, 0); streams]; world.engines.len()],
             reuse: world.modes.context_reuse,
         }
     }
@@ -192,20 +192,31 @@ impl Book {
         }
         if kind == StageKind::QueryPrefill {
             // A prefill starts on exactly its version's context.
-            self.holds(world, lane, task.stream, u64::from(task.context));
+            self.holds(world, lane, task.stream, task.version, task.context.into());
         }
         self.running[lane.0 as usize] = Some(slice);
         first
     }
 
-    /// A lane's task ended.
-    pub(crate) fn stopped(&mut self, world: &World, now: Instant, lane: LaneId) -> Option<Slice> {
-        let slice = self.running[lane.0 as usize].take()?;
+    /// A lane's task ended, a decode after `generated` tokens: what it returns has these for its size, not the most
+    /// that it was allowed.
+    pub(crate) fn stopped(
+        &mut self,
+        world: &World,
+        now: Instant,
+        lane: LaneId,
+        generated: u32,
+    ) -> Option<Slice> {
+        let mut slice = self.running[lane.0 as usize].take()?;
+        let kind = world.stages[slice.task.stage.0 as usize].kind;
+        if kind == StageKind::Decode {
+            slice.task.size = generated;
+        }
         let task = slice.task;
-        let kind = world.stages[task.stage.0 as usize].kind;
-        if matches!(kind, StageKind::Ingest | StageKind::Reconstruct) {
+        // What an ingest leaves is known once its version is published: older frames go then.
+        if kind == StageKind::Reconstruct {
             let tokens = u64::from(task.context) + u64::from(task.size);
-            self.holds(world, lane, task.stream, tokens);
+            self.holds(world, lane, task.stream, task.version, tokens);
         }
         if kind == StageKind::Ingest {
             self.ingested[task.stream.0 as usize] = Some(Ingested {
@@ -231,22 +242,34 @@ impl Book {
         self.running[lane.0 as usize].take()
     }
 
-    fn holds(&mut self, world: &World, lane: LaneId, stream: StreamId, tokens: u64) {
-        if self.reuse {
-            let engine = world.engine_of(lane);
-            self.resident[engine.0 as usize][stream.0 as usize] = tokens;
+    /// A lane's engine has the context of a version; of an older one than it holds, nothing stays.
+    fn holds(&mut self, world: &World, lane: LaneId, stream: StreamId, version: u32, tokens: u64) {
+        let engine = world.engine_of(lane);
+        let held = &mut self.resident[engine.0 as usize][stream.0 as usize];
+        if self.reuse && version >= held.0 {
+            *held = (version, tokens);
         }
     }
 
-    /// A version was published: what nobody can read any more is forgotten.
-    pub(crate) fn publish(&mut self, stream: StreamId, version: u32) {
+    /// A version of `tokens` was published: what nobody can read any more is forgotten. Says where it was made, if an
+    /// ingest made it.
+    pub(crate) fn publish(
+        &mut self,
+        world: &World,
+        stream: StreamId,
+        version: u32,
+        tokens: u32,
+    ) -> Option<LaneId> {
         let index = stream.0 as usize;
-        if let Some(made) = self.ingested[index].filter(|made| made.version == version) {
+        let made = self.ingested[index].filter(|made| made.version == version);
+        if let Some(made) = made {
             self.versions[index].insert(version, made.place);
+            self.holds(world, made.place.lane, stream, version, tokens.into());
         }
         let read = self.readers[index].keys().next().copied();
         let oldest = read.unwrap_or(version).min(version);
         self.versions[index] = self.versions[index].split_off(&oldest);
+        made.map(|made| made.place.lane)
     }
 
     /// Where a version was completed, if an ingest did.
@@ -256,11 +279,12 @@ impl Book {
 
     /// A stream left an engine.
     pub(crate) fn evicted(&mut self, engine: EngineId, stream: StreamId) {
-        self.resident[engine.0 as usize][stream.0 as usize] = 0;
+        self.resident[engine.0 as usize][stream.0 as usize] = (0, 0);
     }
 
     /// Tokens of contexts that an engine holds.
     pub(crate) fn resident_tokens(&self, engine: EngineId) -> u64 {
-        self.resident[engine.0 as usize].iter().sum()
+        let held = &self.resident[engine.0 as usize];
+        held.iter().map(|(_, tokens)| tokens).sum()
     }
 }

@@ -323,3 +323,23 @@ fn traffic_and_energy_of_the_counters_are_the_runs() {
         assert_eq!(events.last().map(|event| event.1), Some(0.0), "{name}");
     }
 }
+
+/// After the last stage, an engine holds what the versions say. To see it fail, keep what an ingest had before older
+/// frames went.
+#[test]
+fn the_context_that_stays_is_that_of_the_newest_versions() {
+    for frames in [1, 4] {
+        let window = format!("window = {{ frames = {frames} }}");
+        let text = toy::scenario(0.1).replace("window = { frames = 4 }", &window);
+        let text = text.replace("[context]", "[policy.single]\nlane = \"npu\"\n[context]");
+        let events = events(&text);
+        let mut tokens: BTreeMap<u64, u64> = BTreeMap::new();
+        for publish in of(&events, "i").filter(|event| event["name"] == "publish") {
+            let stream = publish["tid"].as_u64().expect("a stream");
+            tokens.insert(stream, publish["args"]["tokens"].as_u64().expect("tokens"));
+        }
+        let held = of(&events, "C").filter(|event| event["name"] == "resident context");
+        let last = held.last().expect("it is counted");
+        assert_eq!(last["args"]["tokens"], tokens.values().sum::<u64>());
+    }
+}

@@ -288,6 +288,45 @@ fn heat_maps_of_any_size_are_legible_to_the_edges() {
     }
 }
 
+/// Each stream has its entry in the legend, and none looks like another. To see it fail, leave out the lines that tell
+/// apart streams of one colour.
+#[test]
+fn more_streams_than_colours_can_be_told_apart() {
+    let text = toy::scenario(0.2).replace("copies = 2", "copies = 8");
+    let (mut detail, _) = toy::detail(&text, 10_000);
+    // A stage of each.
+    let slices = &mut detail.runs[0].slices;
+    for row in 0..8 {
+        slices.stream[row] = row as u16;
+    }
+    let drawing = svg(&Timeline::new(&detail, &detail.runs[0], "toy", None)).expect("it is drawn");
+    // Samples of the legend are 22 pixels wide and stand before its names, in order.
+    let (_, legend) = drawing
+        .split_once("time, s")
+        .expect("the axis has its title");
+    let mut styles = Vec::new();
+    let mut sample = Vec::new();
+    for element in legend.split('<').skip(1) {
+        let of = |name: &str| {
+            let (_, rest) = element.split_once(&format!(" {name}=\""))?;
+            rest.split('"').next().map(str::to_owned)
+        };
+        if element.starts_with("rect") && of("width").as_deref() == Some("22") {
+            sample.push((of("fill"), of("height")));
+        } else if element.starts_with("text") {
+            let style = std::mem::take(&mut sample);
+            if element.contains("front") {
+                styles.push(style);
+            }
+        }
+    }
+    assert_eq!(styles.len(), 8, "{legend}");
+    let all = styles.len();
+    styles.sort();
+    styles.dedup();
+    assert_eq!(styles.len(), all, "{styles:?}");
+}
+
 #[test]
 fn pngs_hold_the_same_picture() {
     let detail = short_run();

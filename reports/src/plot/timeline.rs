@@ -12,6 +12,8 @@ use crate::number::quantity;
 
 /// Most stages that are drawn; a plot of more could not be read.
 const SLICES_MAX: usize = 80;
+/// How many streams of one colour can be told apart.
+const LAPS: usize = 4;
 const WIDTH: u32 = 1200;
 /// Left of the plane, for names.
 const LEFT: i32 = 120;
@@ -32,7 +34,7 @@ const SMALL: u32 = 13;
 
 /// The first stages of a run, or of a part of it, on the lanes of a SoC.
 ///
-/// A bar is a stage, in its stream's colour, hatched by what it is for. Its full colour is as long as the
+/// A bar is a stage, in its stream's colour (past the last colour with dark lines along its foot), hatched by what it is for. Its full colour is as long as the
 /// stage takes alone, the pale rest is what co-running adds. A triangle marks the publication of a
 /// version; queries are labelled with the version that they read.
 #[derive(Clone, Debug)]
@@ -123,12 +125,19 @@ impl<'d> Timeline<'d> {
         let streams = self.streams();
         let mut names: Vec<String> = streams
             .iter()
-            .take(draw::COLOURS.len())
             .map(|&stream| draw::fit(&self.detail.streams[stream], LABEL, 200))
             .collect();
         names.extend(Class::ALL.map(|class| class.name().to_owned()));
         names.push("pale: slower than alone".into());
         names.push("version published".into());
+        if let Some(&last) = streams.last()
+            && last >= draw::COLOURS.len() * LAPS
+        {
+            let told = draw::COLOURS.len() * LAPS;
+            names.push(format!(
+                "colours and lines start again after {told} streams"
+            ));
+        }
         names
     }
 
@@ -230,6 +239,7 @@ impl<'d> Timeline<'d> {
             root.draw(&Rectangle::new(done, colour.filled()))?;
         }
         hatch(root, whole, self.detail.class(slices, row))?;
+        laps(root, whole, slices.stream[row].into())?;
         if right - left > 4 {
             root.draw(&Rectangle::new(whole, WHITE.stroke_width(1)))?;
         }
@@ -307,6 +317,10 @@ impl<'d> Timeline<'d> {
                     let colour = draw::colour((*stream).into());
                     let corners = vec![(x - 5, y - 8), (x + 5, y - 8), (*x, y)];
                     root.draw(&Polygon::new(corners, colour.filled()))?;
+                    for lap in 0..lap((*stream).into()) {
+                        let y = y - 10 - 3 * lap;
+                        root.draw(&PathElement::new([(x - 5, y), (x + 5, y)], BLACK))?;
+                    }
                     free = free.max(x + 8);
                 }
             }
@@ -354,13 +368,14 @@ impl Plot for Timeline<'_> {
         self.marks(root)?;
         let names = self.legend();
         let streams = self.streams();
-        let named = streams.len().min(draw::COLOURS.len());
+        let named = streams.len();
         let at = (20, self.bottom() + AXIS);
         draw::legend(root, &names, at, WIDTH - 40, |index, area| {
             let grey = RGBColor(120, 120, 120);
             if index < named {
                 let colour = draw::colour(streams[index]);
-                root.draw(&Rectangle::new(area, colour.filled()))
+                root.draw(&Rectangle::new(area, colour.filled()))?;
+                laps(root, area, streams[index])
             } else if let Some(&class) = Class::ALL.get(index - named) {
                 root.draw(&Rectangle::new(area, grey.filled()))?;
                 hatch(root, area, class)
@@ -372,14 +387,35 @@ impl Plot for Timeline<'_> {
                     [(left, top), (middle, bottom)],
                     grey.filled(),
                 ))
-            } else {
+            } else if index - named == Class::ALL.len() + 1 {
                 let [(left, top), (right, bottom)] = area;
                 let (x, y) = (i32::midpoint(left, right), i32::midpoint(top, bottom) + 4);
                 let corners = vec![(x - 5, y - 8), (x + 5, y - 8), (x, y)];
                 root.draw(&Polygon::new(corners, grey.filled()))
+            } else {
+                Ok(())
             }
         })
     }
+}
+
+/// How often the colours have started again before a stream's: 0 to 3, and then again.
+fn lap(stream: usize) -> i32 {
+    draw::px(stream / draw::COLOURS.len() % LAPS)
+}
+
+/// Dark lines along the foot of a bar, as many as [`lap`] says: they tell apart streams of one colour.
+fn laps<DB: DrawingBackend>(
+    root: &DrawingArea<DB, Shift>,
+    [(left, _), (right, bottom)]: [(i32, i32); 2],
+    stream: usize,
+) -> Drawn<DB> {
+    for lap in 0..lap(stream) {
+        let foot = bottom - 1 - 4 * lap;
+        let line = [(left, foot - 2), (right, foot)];
+        root.draw(&Rectangle::new(line, RGBColor(1, 1, 1).filled()))?;
+    }
+    Ok(())
 }
 
 /// Lines over a bar: none for queries, rising for ingest, crossed for transfers.

@@ -10,10 +10,10 @@ use sim::metrics::{Latency, LoadVerdict, Summary};
 
 use super::layout;
 use crate::facts::Facts;
-use crate::interval::{Estimate, Replicated};
+use crate::interval::Replicated;
 use crate::json::outside;
 use crate::metric::refused;
-use crate::number::{self, ABSENT, bar, bytes, percent, short};
+use crate::number::{self, ABSENT, bar, bytes, count, percent, short};
 use crate::warning::{self, frames_refused_for};
 use sim::metrics::Growth;
 
@@ -289,20 +289,6 @@ fn totals(out: &mut String, runs: &Replicated) {
             text(|s| s.throttled.map(|share| 100.0 * share))
         );
         line(out, "heat", &heat);
-    }
-}
-
-/// A mean count: whole for one run, else with its interval.
-fn count(estimate: Option<Estimate>) -> String {
-    match estimate {
-        None => ABSENT.into(),
-        Some(Estimate {
-            mean,
-            half_width: None,
-            ..
-        }) => format!("{mean}"),
-        Some(Estimate { mean, .. }) if mean.fract() == 0.0 => format!("{mean}"),
-        Some(Estimate { mean, .. }) => format!("{mean:.1}"),
     }
 }
 

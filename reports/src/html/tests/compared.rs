@@ -7,7 +7,7 @@ use sim::simulation::Simulation;
 
 use super::super::*;
 use crate::facts::Facts;
-use crate::interval::Replicated;
+use crate::interval::{Estimate, Replicated};
 use crate::{json, number, toy};
 
 /// Three policies on the same arrivals.
@@ -67,6 +67,14 @@ pub(super) fn comparison(rate_hz: f64) -> Folder {
     folder.expect("it can be read")
 }
 
+fn of_mean(mean: f64) -> Estimate {
+    Estimate {
+        mean,
+        half_width: None,
+        n: 0,
+    }
+}
+
 /// Every number as text that a page may show of a document: those in it, as the one routine writes them.
 fn written(value: &Value, own: f64, list: &mut BTreeSet<String>) {
     let mut words = |text: String| list.extend(text.split_whitespace().map(str::to_owned));
@@ -74,6 +82,7 @@ fn written(value: &Value, own: f64, list: &mut BTreeSet<String>) {
         Value::Number(x) => {
             let x = x.as_f64().expect("it is a number");
             words(number::short(x));
+            words(number::count(Some(of_mean(x))));
             words(number::percent(x));
             words(number::bytes(x));
         }
@@ -81,7 +90,7 @@ fn written(value: &Value, own: f64, list: &mut BTreeSet<String>) {
             for (mean, half) in [("value", "ci95"), ("difference", "ci95")] {
                 if let Some(mean) = value[mean].as_f64() {
                     let half_width = value[half].as_f64();
-                    let estimate = crate::interval::Estimate {
+                    let estimate = Estimate {
                         mean,
                         half_width,
                         n: 0,
@@ -124,7 +133,7 @@ fn known(folder: &Folder, policy: &str) -> BTreeSet<String> {
         .flatten()
         .filter_map(|(_, count)| count["value"].as_f64())
         .sum();
-    list.insert(number::short(refused));
+    list.insert(number::count(Some(of_mean(refused))));
     let own = read::number(fields, "completion_s.mean").map_or(0.0, |own| own.mean);
     let of = |list: &Value| {
         list.as_array()
@@ -257,4 +266,41 @@ fn points_of_the_front_say_what_they_are() {
     assert!(front >= 1);
     assert_eq!(front + ranked("beaten by "), 3);
     assert!(page.contains("beaten: another is as good in both"));
+}
+
+/// Where some replications grow, the page says of how many, everywhere, as the text does. To see it fail, take `steady`
+/// alone for a queue that grows.
+#[test]
+fn what_is_open_is_said_to_be_open() {
+    let mut folder = comparison(0.1);
+    folder.document["replications"] = 20.into();
+    let open = &mut folder.document["policies"][2];
+    open["steady"] = false.into();
+    open["load"]["verdict"] = "near".into();
+    open["load"]["saturated_replications"] = 8.into();
+    for policy in 0..3 {
+        let disturbed = &mut folder.document["robustness"][policy]["disturbed"][2];
+        disturbed["saturated_replications"] = 5.into();
+    }
+    let text = page(std::slice::from_ref(&folder)).expect("it can be drawn");
+    assert!(
+        text.contains("is open, and a longer run may tell, with single:npu (8/20 grow)"),
+        "{text}"
+    );
+    assert!(!text.contains("Queues grow") && !text.contains("queue grows"));
+    assert!(!text.contains("grows</td>"), "{text}");
+    assert!(text.contains("<td>8/20 grow</td>") && text.contains("<td>5/20 grow</td>"));
+    // Bars have it too.
+    assert!(
+        between(&text, "<text", "</text>")
+            .iter()
+            .any(|label| label.contains("8/20 grow"))
+    );
+    // Where most grow, they do.
+    folder.document["policies"][2]["load"]["saturated_replications"] = 17.into();
+    let text = page(&[folder]).expect("it can be drawn");
+    assert!(text.contains(
+        "Queues grow, or too much is refused, so that there is no steady latency, with single:npu."
+    ));
+    assert!(text.contains("<td>grows</td>") && text.contains("queue grows"));
 }
