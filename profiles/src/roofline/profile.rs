@@ -231,8 +231,7 @@ fn stages(
     let placed = Placed::new(chip, name, engine, shape, datatype, threads)
         .map_err(|refusal| refusal.to_string())?;
     let backend = match engine.kind.as_str() {
-        "gpu" if chip.key.starts_with('m') => "metal",
-        "gpu" => "vulkan",
+        "gpu" => engine.api.as_deref().unwrap_or(""),
         _ => "",
     };
     let runtime = if engine.kind == "npu" {

@@ -545,6 +545,26 @@ fn wrong_datasheets_say_what_is_wrong() {
             "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.npu]\nkind = \"npu\"\ntypes = []",
             "neither `peak_gops` nor `cores`",
         ),
+        (
+            "[[chip]]\nkey = \"mine\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.gpu]\nkind = \"gpu\"\npeak_gops = { fp16 = 1 }\ntypes = []",
+            "is a GPU without `api`",
+        ),
+        (
+            "[[chip]]\nkey = \"mine\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.gpu]\nkind = \"gpu\"\napi = \"glide\"\npeak_gops = { fp16 = 1 }\ntypes = []",
+            "`api` of engine `gpu` is `glide`: give one of metal, vulkan",
+        ),
+        (
+            "\n[[chip]]\nname = \"x\"\nkey = \"../../x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}",
+            "line 4: `../../x` is no key of a chip",
+        ),
+        (
+            "[[chip]]\nkey = \"..\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}",
+            "line 2: `..` is no key of a chip",
+        ),
+        (
+            "[[chip]]\nkey = \"a\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}\n[[chip]]\nkey = \"a\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}",
+            "line 10: another chip has the key `a` already",
+        ),
     ] {
         let fault = chip::parse(text).expect_err(text);
         assert!(fault.contains(says), "{text}: {fault}");
