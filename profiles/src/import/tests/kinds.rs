@@ -343,7 +343,7 @@ fn what_a_trace_of_requests_cannot_choose_by_is_refused() {
         ..Options::default()
     };
     for (name, text) in [("a.csv", AZURE), ("m.jsonl", MOONCAKE)] {
-        let done = super::run(Kind::Trace, &options, &[(name, text)]);
+        let done = run(Kind::Trace, &options, &[(name, text)]);
         assert!(done.files.is_empty());
         done.says(
             NoteKind::Refused,
