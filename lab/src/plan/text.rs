@@ -94,13 +94,19 @@ fn edge(plan: &Plan) -> String {
                     short(first.load),
                     short(last.load)
                 ),
-                _ => format!(
-                    "no load meets the targets: the least that was tried, {} ({unit}), misses one",
-                    short(high)
-                ),
+                _ => match unclear(&|load| load > high) {
+                    Some(list) => format!(
+                        "no load is seen to meet the targets: the least that was tried, {} ({unit}), misses one, and of larger ones ({list}) replications do not tell",
+                        short(high)
+                    ),
+                    None => format!(
+                        "no load meets the targets: the least that was tried, {} ({unit}), misses one",
+                        short(high)
+                    ),
+                },
             },
         },
-        (None, None) => "no load meets the targets, and none is seen to miss one: the intervals are too wide (--replications)".to_owned(),
+        (None, None) => "no load is seen to meet the targets, and none to miss one: the intervals are too wide (--replications)".to_owned(),
     }
 }
 
