@@ -224,16 +224,22 @@ pub fn table(plans: &[Plan], refused: &[(String, String)]) -> String {
 }
 
 /// Of plans of several models, the largest that meets the targets.
-pub fn largest_model(plans: &[Plan]) -> String {
+pub fn largest(plans: &[Plan]) -> Option<&Plan> {
     let able = plans.iter().filter(|plan| plan.edge.meets.is_some());
-    match able.max_by_key(|plan| plan.taken) {
+    able.max_by_key(|plan| plan.taken)
+}
+
+/// The same in words, to stand above the plans.
+pub fn largest_model(plans: &[Plan]) -> String {
+    let text = match largest(plans) {
         Some(plan) => format!(
-            "largest model that meets the targets: {} ({} GB taken before any context)\n",
+            "largest model that meets the targets: {} ({} GB taken before any context)",
             plan.title,
             short(plan.taken as f64 / 1e9)
         ),
-        None => "no model meets the targets\n".to_owned(),
-    }
+        None => "no model is seen to meet the targets".to_owned(),
+    };
+    hanging(&text, 0) + "\n"
 }
 
 fn one(out: &mut String, plan: &Plan) {
