@@ -242,6 +242,17 @@ fn variants<'a>(
         if values.is_empty() {
             continue;
         }
+        for (at, value) in values.iter().enumerate() {
+            if values[..at]
+                .iter()
+                .any(|other| other.trim() == value.trim())
+            {
+                return Err(Failure::usage(
+                    format!("`--{key}s` has `{}` twice", value.trim()),
+                    "each stands once: remove one",
+                ));
+            }
+        }
         let mut next = Vec::new();
         for (title, case) in &list {
             for value in values {
