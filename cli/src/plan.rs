@@ -166,13 +166,20 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
     }
     match arguments.format {
         Format::Table => {
-            let mut text = plan::table(&plans, &refused);
+            let table = plan::table(&plans, &refused);
             if by_model {
-                text += &plan::largest_model(&plans);
+                print(&(plan::largest_model(&plans) + &table))?;
+            } else {
+                print(&table)?;
             }
-            print(&text)?;
         }
-        Format::Json => print(&format!("{:#}\n", plan::json(&plans, &refused)))?,
+        Format::Json => {
+            let mut value = plan::json(&plans, &refused);
+            if by_model {
+                value["largest_model"] = plan::largest(&plans).map(|plan| &*plan.title).into();
+            }
+            print(&format!("{value:#}\n"))?;
+        }
     }
     if let (Some(file), [plan], [(_, case)]) = (&arguments.edge, &plans[..], &cases[..])
         && let Some(text) = &plan.scenarios.0
@@ -234,6 +241,17 @@ fn variants<'a>(
     for (key, values) in [("soc", socs), ("model", models)] {
         if values.is_empty() {
             continue;
+        }
+        for (at, value) in values.iter().enumerate() {
+            if values[..at]
+                .iter()
+                .any(|other| other.trim() == value.trim())
+            {
+                return Err(Failure::usage(
+                    format!("`--{key}s` has `{}` twice", value.trim()),
+                    "each stands once: remove one",
+                ));
+            }
         }
         let mut next = Vec::new();
         for (title, case) in &list {

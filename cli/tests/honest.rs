@@ -195,14 +195,38 @@ fn the_scenario_of_an_edge_runs_to_the_numbers_of_its_row() {
     for (further, why) in [
         (&["--edge", "toy.toml"][..], "is the scenario itself"),
         (
-            &["--edge", "edge.toml", "--socs", "toy,toy"],
+            &["--edge", "edge.toml", "--socs", "toy,other"],
             "there are 2 plans",
         ),
+        (&["--socs", "toy, toy"], "`--socs` has `toy` twice"),
+        (&["--models", "vlm,vlm"], "`--models` has `vlm` twice"),
         (&["--edge", "none/edge.toml"], "cannot be written"),
     ] {
         let (code, _, error) = plan("ttft_p95 <= 6 s", further);
         assert!(code != Some(0) && error.contains(why), "{error}");
     }
+    // Of models the answer is named, in both forms.
+    let by_model = [
+        "plan",
+        "toy.toml",
+        "--slo",
+        "ttft_p95 <= 6 s",
+        "--replications",
+        "3",
+        "--max",
+        "model",
+        "--models",
+        "vlm",
+    ];
+    let (_, text, error) = run(&folder, &by_model);
+    assert!(
+        text.starts_with("largest model that meets the targets: vlm ("),
+        "{text}{error}"
+    );
+    let json = [&by_model[..], &["--format", "json"]].concat();
+    let (_, text, error) = run(&folder, &json);
+    let value: serde_json::Value = serde_json::from_str(&text).expect(&error);
+    assert_eq!(value["largest_model"], "vlm");
     // Elsewhere the same keys name other profiles.
     let other = folder.join("other");
     let soc = "profiles/toy/soc.toml";

@@ -29,7 +29,7 @@ pub use probe::{Held, Probe, Verdict};
 pub use scale::{Resource, numbers};
 pub use search::{Edge, Look, Range, grid, search};
 pub use target::{Metric, Target, targets};
-pub use text::{json, largest_model, needs_json, needs_table, region, table};
+pub use text::{json, largest, largest_model, needs_json, needs_table, region, table};
 
 /// Runs near the edge, for each one elsewhere.
 const DEEP: u32 = 4;

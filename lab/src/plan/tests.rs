@@ -300,6 +300,21 @@ fn what_is_said_of_no_edge_is_true_to_the_table() {
         text.contains("the least that was tried, 1 (streams), misses one"),
         "{text}"
     );
+    let text = said(|_| Verdict::Unclear);
+    assert!(
+        text.contains("no load is seen to meet the targets, and none to miss one"),
+        "{text}"
+    );
+    // What is unclear above the least that misses, as in a scan.
+    let mut edge = found(Axis::Streams, "ttft_p95 <= 1s", range, |_| Verdict::Unclear).0;
+    edge.probes[0].verdict = Verdict::Misses;
+    edge.misses = Some(1.0);
+    let text = super::table(&[plan_of(edge)], &[]);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("no load is seen to meet the targets: the least that was tried, 1 (streams), misses one, and of larger ones (2 to 8) replications do not tell"),
+        "{text}"
+    );
     let text = said(|_| Verdict::Meets);
     assert!(text.contains("8 streams meet every target, and no larger load was seen to miss one; the range ended there"), "{text}");
     let text = said(|load| {

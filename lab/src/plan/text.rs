@@ -94,13 +94,19 @@ fn edge(plan: &Plan) -> String {
                     short(first.load),
                     short(last.load)
                 ),
-                _ => format!(
-                    "no load meets the targets: the least that was tried, {} ({unit}), misses one",
-                    short(high)
-                ),
+                _ => match unclear(&|load| load > high) {
+                    Some(list) => format!(
+                        "no load is seen to meet the targets: the least that was tried, {} ({unit}), misses one, and of larger ones ({list}) replications do not tell",
+                        short(high)
+                    ),
+                    None => format!(
+                        "no load meets the targets: the least that was tried, {} ({unit}), misses one",
+                        short(high)
+                    ),
+                },
             },
         },
-        (None, None) => "no load meets the targets, and none is seen to miss one: the intervals are too wide (--replications)".to_owned(),
+        (None, None) => "no load is seen to meet the targets, and none to miss one: the intervals are too wide (--replications)".to_owned(),
     }
 }
 
@@ -218,16 +224,22 @@ pub fn table(plans: &[Plan], refused: &[(String, String)]) -> String {
 }
 
 /// Of plans of several models, the largest that meets the targets.
-pub fn largest_model(plans: &[Plan]) -> String {
+pub fn largest(plans: &[Plan]) -> Option<&Plan> {
     let able = plans.iter().filter(|plan| plan.edge.meets.is_some());
-    match able.max_by_key(|plan| plan.taken) {
+    able.max_by_key(|plan| plan.taken)
+}
+
+/// The same in words, to stand above the plans.
+pub fn largest_model(plans: &[Plan]) -> String {
+    let text = match largest(plans) {
         Some(plan) => format!(
-            "largest model that meets the targets: {} ({} GB taken before any context)\n",
+            "largest model that meets the targets: {} ({} GB taken before any context)",
             plan.title,
             short(plan.taken as f64 / 1e9)
         ),
-        None => "no model meets the targets\n".to_owned(),
-    }
+        None => "no model is seen to meet the targets".to_owned(),
+    };
+    hanging(&text, 0) + "\n"
 }
 
 fn one(out: &mut String, plan: &Plan) {

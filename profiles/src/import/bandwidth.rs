@@ -223,6 +223,18 @@ fn rates(file: &str, line: u64, text: &str, notes: &mut Notes) -> Vec<Rate> {
     // tinymembench's own copies and fills, one a line.
     if !known
         && let Some((name, rest)) = text.rsplit_once(':')
+        && let [shown, unit, ..] = rest.split_whitespace().collect::<Vec<_>>().as_slice()
+        && named(unit).is_some()
+        && text::positive(shown).is_err()
+    {
+        let reason = format!(
+            "`{}`: `{}` is no rate",
+            text::short(name.trim()),
+            text::short(shown)
+        );
+        notes.skip(file, line, reason);
+    } else if !known
+        && let Some((name, rest)) = text.rsplit_once(':')
         && let Ok(Some((rate, rest))) = leading_number(rest)
         && let Some(unit) = named(rest.split([' ', '(']).next().unwrap_or(""))
     {

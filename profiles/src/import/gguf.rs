@@ -34,6 +34,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
         (Some(tower), None) if models.len() == 1 => {
             for model in &mut models {
                 model.sees = true;
+                model.tower_file = Some(tower.file.clone());
                 model.tokens_per_frame.clone_from(&tower.tokens_per_frame);
                 model.vision_weights.clone_from(&tower.weights);
             }

@@ -116,6 +116,8 @@ pub(crate) struct Facts {
     pub(crate) name: String,
     /// The file that told.
     pub(crate) file: String,
+    /// The file that told of the vision tower, where it is another one.
+    pub(crate) tower_file: Option<String>,
     pub(crate) layers: Layers,
     pub(crate) weights: Option<Known>,
     pub(crate) vision_weights: Option<Known>,
@@ -145,6 +147,7 @@ pub(crate) fn output(facts: &Facts, options: &Options, notes: &mut Notes) -> Opt
         .tokens_per_frame
         .map(|tokens| Known::new(f64::from(tokens), "Given by `--tokens-per-frame`"))
         .or_else(|| facts.tokens_per_frame.clone());
+    let tower_file = facts.tower_file.as_ref().unwrap_or(&facts.file);
     let fields = [
         (
             "weights_bytes",
@@ -182,8 +185,13 @@ pub(crate) fn output(facts: &Facts, options: &Options, notes: &mut Notes) -> Opt
             notes.add(NoteKind::Missing, &facts.file, None, note);
             continue;
         };
-        field(&mut text, &mut origins, name, known, &facts.file);
-        said(name, known, &facts.file, notes);
+        let file = if name == "visual_tokens_per_frame" {
+            tower_file
+        } else {
+            &facts.file
+        };
+        field(&mut text, &mut origins, name, known, file);
+        said(name, known, file, notes);
     }
     if let Some(known) = facts
         .vision_weights
@@ -195,9 +203,9 @@ pub(crate) fn output(facts: &Facts, options: &Options, notes: &mut Notes) -> Opt
             &mut origins,
             "vision_weights_bytes",
             known,
-            &facts.file,
+            tower_file,
         );
-        said("vision_weights_bytes", known, &facts.file, notes);
+        said("vision_weights_bytes", known, tower_file, notes);
     }
     text += "\n# The usual stages; a projector of its own would be one more.\n\
              frame_stages = [\n  { name = \"encode\", kind = \"encode\" },\n  \

@@ -72,6 +72,13 @@ fn one(
         let outputs = questions::import(source, stem, options, notes);
         return write(outputs, sink, notes);
     }
+    if let Some((key, value)) = options.only.first() {
+        let text = format!(
+            "`--only {key}={value}`: a trace of requests has nothing to choose by, only questions of videos do (`--only video=NAME`): import it without, or remove the other rows first"
+        );
+        notes.refuse(&source.name, None, text);
+        return Ok(());
+    }
     let name = format!("{stem}.csv");
     let mut writer = sink.create(&name)?;
     let done = {

@@ -8,6 +8,9 @@ use serde::Deserialize;
 /// The chips that come with the project.
 const CHIPS: &str = include_str!("chips.toml");
 
+/// What programs of GPUs are written in: each has efficiencies of its own.
+pub const APIS: [&str; 5] = ["metal", "vulkan", "cuda", "opencl", "rocm"];
+
 /// A chip, as its datasheet has it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,6 +40,8 @@ pub struct Chip {
 pub struct Engine {
     /// `cpu`, `gpu` or `npu`.
     pub kind: String,
+    /// What a GPU's programs are written in, of [`APIS`]; of a GPU alone, and of every one.
+    pub api: Option<String>,
     /// Instruction set of a CPU, which decides which kernels run.
     pub isa: Option<String>,
     /// Operations a second by data type of the arithmetic, 1e9 (a multiply-add is two).
@@ -74,7 +79,26 @@ pub struct Cores {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    chip: Vec<Chip>,
+    chip: Vec<toml::Spanned<Chip>>,
+}
+
+/// Whether a key is a plain name of a folder on every system.
+fn plain_key(key: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    key.starts_with(plain)
+        && key.chars().all(|c| plain(c) || ".-_".contains(c))
+        && !key.ends_with('.')
+}
+
+/// The line of a chip's `key`, or else of the chip, whose table starts at `start`.
+fn key_line(text: &str, start: usize, key: &str) -> usize {
+    let first = text.get(..start).unwrap_or("").matches('\n').count() + 1;
+    let rest = text.get(start..).unwrap_or("");
+    let own = rest.lines().position(|line| {
+        let value = line.trim_start().strip_prefix("key");
+        value.is_some_and(|value| value.trim_start().starts_with('=') && value.contains(key))
+    });
+    first + own.unwrap_or(0)
 }
 
 /// Chips of a text in the layout of `chips.toml`.
@@ -84,10 +108,28 @@ struct File {
 /// What is wrong, with its line; a figure that is not above zero.
 pub fn parse(text: &str) -> Result<Vec<Chip>, String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-    for chip in &file.chip {
-        chip.check()?;
+    let mut chips: Vec<Chip> = Vec::new();
+    for spanned in file.chip {
+        let start = spanned.span().start.min(text.len());
+        let chip = spanned.into_inner();
+        let line = key_line(text, start, &chip.key);
+        if !plain_key(&chip.key) {
+            return Err(format!(
+                "line {line}: `{}` is no key of a chip, which names its folder: write letters a to z, digits, `.`, `-` and `_`, beginning with a letter or digit, as `rk3588`",
+                chip.key.escape_debug()
+            ));
+        }
+        if chips.iter().any(|other| other.key == chip.key) {
+            return Err(format!(
+                "line {line}: another chip has the key `{}` already: keys must differ",
+                chip.key
+            ));
+        }
+        chip.check()
+            .map_err(|fault| format!("line {line}: {fault}"))?;
+        chips.push(chip);
     }
-    Ok(file.chip)
+    Ok(chips)
 }
 
 /// The chips that come with the project.
@@ -120,6 +162,30 @@ impl Chip {
                     "chip `{}`: the kind of engine `{name}` is `{}`: give cpu, gpu or npu",
                     self.key, engine.kind
                 ));
+            }
+            let apis = || APIS.join(", ");
+            match (&engine.api, engine.kind == "gpu") {
+                (None, true) => {
+                    return Err(format!(
+                        "chip `{}`: engine `{name}` is a GPU without `api`, what its programs are written in: give one of {}",
+                        self.key,
+                        apis()
+                    ));
+                }
+                (Some(api), true) if !APIS.contains(&api.as_str()) => {
+                    return Err(format!(
+                        "chip `{}`: `api` of engine `{name}` is `{api}`: give one of {}",
+                        self.key,
+                        apis()
+                    ));
+                }
+                (Some(_), false) => {
+                    return Err(format!(
+                        "chip `{}`: `api` of engine `{name}`, which is no GPU, has no effect",
+                        self.key
+                    ));
+                }
+                _ => {}
             }
             if engine.cores.is_empty() && engine.peak_gops.is_empty() {
                 return Err(format!(

@@ -8,6 +8,9 @@ use super::rows;
 use super::shape::Shape;
 use super::stage::{self, Placed, Work};
 
+/// Tokens of a prefill that share one read of the KV before them: bytes of a context have no form but by token.
+const CHUNK: f64 = 64.0;
+
 /// A number in TOML.
 fn number(value: f64) -> String {
     let text = format!("{value:.6e}");
@@ -195,7 +198,9 @@ pub fn costs(
             "Roofline of the datasheet and the shape of {} in {datatype}, with efficiencies fitted on other chips; the interval holds 90 % of chips that were left out (crossinfer validate roofline)",
             shape.name
         )),
-        text("weights that a chunk or a token reads, the KV, and 16-bit activations once"),
+        text(
+            "weights that a stage or a token of an answer reads, the KV before it once every 64 prefilled tokens, and 16-bit activations once"
+        ),
         text("a quarter of what the memory sustains, as state copies of llama.cpp do"),
     );
     if shape.vision.is_some() {
@@ -231,8 +236,7 @@ fn stages(
     let placed = Placed::new(chip, name, engine, shape, datatype, threads)
         .map_err(|refusal| refusal.to_string())?;
     let backend = match engine.kind.as_str() {
-        "gpu" if chip.key.starts_with('m') => "metal",
-        "gpu" => "vulkan",
+        "gpu" => engine.api.as_deref().unwrap_or(""),
         _ => "",
     };
     let runtime = if engine.kind == "npu" {
@@ -251,9 +255,11 @@ fn stages(
                 )
             })
     };
-    // The forms of costs are linear in tokens and in pairs of tokens, and so are the bounds: two points of each.
+    // The forms of costs are linear in tokens, in context and in pairs of the two, and so are the bounds: two points
+    // of each. A prefill reads the KV before it once, and attends to it with every token.
     let base = predict(Phase::Prefill, placed.prefill(0.0, 0.0))?;
     let one = predict(Phase::Prefill, placed.prefill(1.0, 0.0))?;
+    let behind = predict(Phase::Prefill, placed.prefill(0.0, 1.0))?;
     let deep = predict(Phase::Prefill, placed.prefill(1.0, 1.0))?;
     let token = predict(Phase::Decode, placed.decode(1.0, 0.0))?;
     let after = predict(Phase::Decode, placed.decode(1.0, 1.0))?;
@@ -262,7 +268,9 @@ fn stages(
         low: (a.low - b.low).max(0.0),
         high: (a.high - b.high).max(0.0),
     };
-    let (each, slope, grows) = (less(&one, &base), less(&deep, &one), less(&after, &token));
+    let (each, once) = (less(&one, &base), less(&behind, &base));
+    let slope = less(&less(&deep, &one), &once);
+    let grows = less(&after, &token);
     let mut out = format!("[engines.{name}]\norigin = \"roofline\"\n\n");
     let time = shape
         .vision
@@ -274,13 +282,14 @@ fn stages(
     for stage in ["ingest", "query_prefill"] {
         _ = writeln!(
             out,
-            "[engines.{name}.stages.{stage}]\nfixed_s = {}\nper_token_s = {}\nper_token_context_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token_context = {{ value = {}, origin = \"bytes\" }}\n",
+            "[engines.{name}.stages.{stage}]\nfixed_s = {}\nper_token_s = {}\nper_token_context_s = {}\nper_context_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token_context = {{ value = {}, origin = \"bytes\" }}\n",
             quantity(&base),
             quantity(&each),
             quantity(&slope),
+            quantity(&once),
             number(placed.read_bytes()),
             number(shape.activation_bytes() + kv),
-            number(kv / 64.0),
+            number(kv / CHUNK),
         );
     }
     _ = writeln!(

@@ -1,6 +1,6 @@
 //! From benchmark rows to cases: which chip, engine, model and data type a row is of, or why that cannot be told.
 
-use super::chip::{Chip, Engine};
+use super::chip::{APIS, Chip, Engine};
 use super::efficiency::{Case, Family, Phase, TOWER};
 use super::shape::{self, Shape};
 use super::stage::{self, Placed};
@@ -88,11 +88,12 @@ pub fn family(runtime: &str, backend: &str, engine: &Engine) -> Family {
             None => "cpu".to_owned(),
         },
         "gpu" => {
-            let api = ["metal", "mtl", "vulkan", "cuda", "opencl", "rocm"]
-                .into_iter()
-                .find(|api| backend.contains(api))
-                .unwrap_or("gpu");
-            (if api == "mtl" { "metal" } else { api }).to_owned()
+            let api = if backend.contains("mtl") {
+                Some(&"metal")
+            } else {
+                APIS.iter().find(|api| backend.contains(**api))
+            };
+            api.unwrap_or(&"gpu").to_string()
         }
         _ if backend.is_empty() || backend == "npu" => "npu".to_owned(),
         _ => backend.to_owned(),

@@ -524,6 +524,95 @@ fn profiles_of_a_datasheet_are_right() {
     );
 }
 
+/// The time that a written stage states, as the simulator evaluates it.
+fn written(stage: &toml::Value) -> sim::cost::Cost {
+    let of = |key: &str| {
+        let value = stage.get(key).map(|quantity| &quantity["value"]);
+        value.map_or(0.0, |value| {
+            let whole = value.as_integer().map(|whole| whole as f64);
+            value.as_float().or(whole).expect("a number")
+        })
+    };
+    sim::cost::Cost {
+        time: sim::cost::Time::Linear {
+            fixed: of("fixed_s"),
+            per_token: of("per_token_s"),
+            per_token_context: of("per_token_context_s"),
+        },
+        secs_per_context: of("per_context_s"),
+        context_block: 0.0,
+        bytes_fixed: of("bytes"),
+        bytes_per_token: of("bytes_per_token"),
+        bytes_per_token_context: of("bytes_per_token_context"),
+        bytes_per_s_at_most: f64::INFINITY,
+        narrow: None,
+        measured_tokens: (0.0, f64::INFINITY),
+        measured_context: (0.0, f64::INFINITY),
+    }
+}
+
+/// What is written costs what the bounds say, at every size and depth; a chunk reads the KV before it once.
+#[test]
+fn written_stages_cost_what_is_predicted() {
+    let (all, mut seen) = (Efficiencies::shipped(), 0);
+    for chip in chip::shipped() {
+        for (model, datatype) in [
+            ("qwen3-0.6b", "w8a8"),
+            ("tinyllama 1.1b", "w4a16"),
+            ("qwen2.5-1.5b", "w8a8"),
+            ("llama 3b", "q4_0"),
+        ] {
+            let shape = super::shape::known(model).expect(model);
+            let costs = profile::costs(chip, "m", &shape, datatype, "rkllm", all);
+            if costs.able == 0 {
+                continue;
+            }
+            let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
+            for (name, engine) in &chip.engines {
+                let Some(stages) = file["engines"][name].get("stages") else {
+                    continue;
+                };
+                let threads = (engine.kind == "cpu").then_some(4);
+                let placed = Placed::new(chip, name, engine, &shape, datatype, threads);
+                let placed = placed.expect("it has stages");
+                let (runtime, backend) = match engine.kind.as_str() {
+                    "npu" => ("rkllm", ""),
+                    "gpu" => ("llama.cpp", engine.api.as_deref().unwrap_or("")),
+                    _ => ("llama.cpp", ""),
+                };
+                let family = super::rows::family(runtime, backend, engine);
+                let mut check = |stage: &str, phase, work, n: f64, c: f64| {
+                    let wanted = all.predict(&family.key, phase, work, datatype);
+                    let wanted = wanted.expect("it has stages").secs;
+                    let cost = written(&stages[stage]).at(n, c);
+                    let off = cost.secs / wanted - 1.0;
+                    assert!(
+                        off.abs() < 1e-3,
+                        "{} {name} {model} {stage} of {n} on {c}: {off}",
+                        chip.key
+                    );
+                    seen += 1;
+                };
+                for n in [1.0, 64.0, 256.0, 1024.0] {
+                    for c in [0.0, 64.0, 1000.0, 4000.0] {
+                        check("ingest", Phase::Prefill, placed.prefill(n, c), n, c);
+                        check("query_prefill", Phase::Prefill, placed.prefill(n, c), n, c);
+                        check("decode", Phase::Decode, placed.decode(n, c), n, c);
+                    }
+                }
+                // A chunk's bytes hold each token's KV before it once.
+                let (deep, flat) = (
+                    written(&stages["ingest"]).at(64.0, 1000.0),
+                    written(&stages["ingest"]).at(64.0, 0.0),
+                );
+                let read = (deep.bytes - flat.bytes) / (1000.0 * shape.kv_bytes());
+                assert!((read - 1.0).abs() < 1e-6, "{read}");
+            }
+        }
+    }
+    assert!(seen > 200, "{seen}");
+}
+
 #[test]
 fn wrong_datasheets_say_what_is_wrong() {
     for (text, says) in [
@@ -544,6 +633,26 @@ fn wrong_datasheets_say_what_is_wrong() {
         (
             "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.npu]\nkind = \"npu\"\ntypes = []",
             "neither `peak_gops` nor `cores`",
+        ),
+        (
+            "[[chip]]\nkey = \"mine\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.gpu]\nkind = \"gpu\"\npeak_gops = { fp16 = 1 }\ntypes = []",
+            "is a GPU without `api`",
+        ),
+        (
+            "[[chip]]\nkey = \"mine\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.gpu]\nkind = \"gpu\"\napi = \"glide\"\npeak_gops = { fp16 = 1 }\ntypes = []",
+            "`api` of engine `gpu` is `glide`: give one of metal, vulkan",
+        ),
+        (
+            "\n[[chip]]\nname = \"x\"\nkey = \"../../x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}",
+            "line 4: `../../x` is no key of a chip",
+        ),
+        (
+            "[[chip]]\nkey = \"..\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}",
+            "line 2: `..` is no key of a chip",
+        ),
+        (
+            "[[chip]]\nkey = \"a\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}\n[[chip]]\nkey = \"a\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}",
+            "line 10: another chip has the key `a` already",
         ),
     ] {
         let fault = chip::parse(text).expect_err(text);

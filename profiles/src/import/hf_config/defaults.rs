@@ -15,15 +15,45 @@ fn of(model_type: &str) -> Value {
         }),
         "llama" => json!({
             "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32,
-            "vocab_size": 32000, "max_position_embeddings": 2048, "tie_word_embeddings": false
+            "vocab_size": 32000, "max_position_embeddings": 2048
         }),
         "qwen2" => json!({
             "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 22016, "num_attention_heads": 32,
             "num_key_value_heads": 32, "vocab_size": 151_936, "max_position_embeddings": 32768,
-            "tie_word_embeddings": false, "use_sliding_window": false
+            "use_sliding_window": false
         }),
         _ => Value::Null,
     }
+}
+
+/// Families whose class has a head of its own where `tie_word_embeddings` is left out.
+const UNTIED: [&str; 20] = [
+    "deepseek_v2",
+    "deepseek_v3",
+    "granite",
+    "llama",
+    "mistral",
+    "mixtral",
+    "olmo",
+    "olmo2",
+    "phi",
+    "phi3",
+    "qwen2",
+    "qwen2_5_vl",
+    "qwen2_5_vl_text",
+    "qwen2_moe",
+    "qwen2_vl",
+    "qwen2_vl_text",
+    "qwen3",
+    "qwen3_moe",
+    "qwen3_vl",
+    "qwen3_vl_text",
+];
+
+/// Whether the head is the embedding where `tie_word_embeddings` is left out, in a table of its own or not: what the
+/// class of this `model_type` takes, and else what `PretrainedConfig` does.
+pub(super) fn tied(model_type: &str) -> bool {
+    !UNTIED.contains(&model_type)
 }
 
 /// Fills a nested language model's table in; returns the keys that were filled, with their values.

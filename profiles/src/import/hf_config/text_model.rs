@@ -268,6 +268,8 @@ struct Parameters {
     embedding: f64,
     /// Whether the head is the embedding.
     tied: bool,
+    /// Whether the file says so.
+    tied_stated: bool,
     /// Whether there are experts.
     mixture: bool,
 }
@@ -297,7 +299,8 @@ impl Shape<'_> {
         let tied = table
             .get("tie_word_embeddings")
             .or_else(|| config.root.get("tie_word_embeddings"));
-        let tied = tied.and_then(Value::as_bool).unwrap_or(true);
+        let stated = tied.and_then(Value::as_bool);
+        let tied = stated.unwrap_or_else(|| super::defaults::tied(self.family()));
         let gate = table
             .get("attn_output_gate")
             .and_then(Value::as_bool)
@@ -346,6 +349,7 @@ impl Shape<'_> {
             inner: width,
             embedding: vocabulary * self.hidden,
             tied,
+            tied_stated: stated.is_some(),
             mixture: experts.is_some(),
         }))
     }
@@ -476,6 +480,7 @@ pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<K
         layers,
         embedding,
         tied,
+        tied_stated,
         mixture,
         ..
     } = parameters;
@@ -493,10 +498,15 @@ pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<K
         _ = write!(at, ", the head at {head}");
     }
     let how = format!(
-        "{:.4}e9 parameters, counted from the shapes ({} MLP, {} embedding), at {at}: {source}{note}",
+        "{:.4}e9 parameters, counted from the shapes ({} MLP, {} embedding{}), at {at}: {source}{note}",
         (layers + embedding + heading) / 1e9,
         if shape.gated() { "gated" } else { "plain" },
-        if tied { "tied" } else { "untied" }
+        if tied { "tied" } else { "untied" },
+        if tied_stated {
+            ""
+        } else {
+            ", `tie_word_embeddings` is not stated: transformers' default for this `model_type`"
+        }
     );
     let stored = layers * bits + embedding * embedded + heading * head;
     Ok(Some(Known::new(stored / 8.0, how)))

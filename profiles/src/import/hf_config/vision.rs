@@ -60,8 +60,13 @@ pub(super) fn roofline(
         (Some(size), None) => (size, size),
         (None, None) => return None,
     };
-    let patches = (width / patch).floor() * (height / patch).floor();
     let merge = tower.get("spatial_merge_size").unwrap_or(1.0);
+    let patches = if any_size {
+        let (columns, rows) = tower.resized(width, height, patch * merge);
+        columns * rows * merge * merge
+    } else {
+        (width / patch).floor() * (height / patch).floor()
+    };
     Some(crate::roofline::shape::Vision {
         parameters: tower.weights()?.value / 2.0,
         merging: tower.merging().unwrap_or(0.0),
@@ -159,12 +164,18 @@ impl Tower<'_> {
         if let Some(merge) = self.get("spatial_merge_size") {
             // As many tokens as the frame has cells.
             let (width, height) = options.frame?;
-            let cells = |pixels: u32| (f64::from(pixels) / (patch * merge)).round().max(1.0);
+            let cell = patch * merge;
+            let (columns, rows) = self.resized(f64::from(width), f64::from(height), cell);
+            let bounds = match self.pixels() {
+                (None, None) => {
+                    "; no least and most pixels are applied: preprocessor_config.json states them, not this file"
+                }
+                _ => ", within `min_pixels` and `max_pixels`",
+            };
             let how = format!(
-                "{width} x {height} pixels (`--frame`), a token covers {} x {0}",
-                patch * merge
+                "{width} x {height} pixels (`--frame`), a token covers {cell} x {cell}: {columns} x {rows}{bounds}"
             );
-            return Some(Known::new(cells(width) * cells(height), how));
+            return Some(Known::new(columns * rows, how));
         }
         let size = self.size()?;
         let cells = (size / patch).floor();
@@ -202,6 +213,35 @@ impl Tower<'_> {
             cells * cells,
             format!("({size} / {patch}) squared, each patch a token"),
         ))
+    }
+
+    /// The least and the most pixels of a frame, where the file states them.
+    fn pixels(&self) -> (Option<f64>, Option<f64>) {
+        let of = |key: &str| {
+            let nested = self.table.and_then(|table| count(table, key));
+            nested.or_else(|| count(self.root, key))
+        };
+        (of("min_pixels"), of("max_pixels"))
+    }
+
+    /// Columns and rows of cells of a frame as transformers' `smart_resize` has them: rounded as Python does, half to
+    /// even, and within the pixels that the file states.
+    fn resized(&self, width: f64, height: f64, cell: f64) -> (f64, f64) {
+        let near = |pixels: f64| (pixels / cell).round_ties_even().max(1.0);
+        let (columns, rows) = (near(width), near(height));
+        let area = columns * rows * cell * cell;
+        let (least, most) = self.pixels();
+        if let Some(most) = most.filter(|most| area > *most) {
+            let shrink = (width * height / most).sqrt();
+            let fit = |pixels: f64| (pixels / shrink / cell).floor().max(1.0);
+            (fit(width), fit(height))
+        } else if let Some(least) = least.filter(|least| area < *least) {
+            let grow = (least / (width * height)).sqrt();
+            let fit = |pixels: f64| (pixels * grow / cell).ceil();
+            (fit(width), fit(height))
+        } else {
+            (columns, rows)
+        }
     }
 
     /// The sizes that LLaVA-NeXT cuts pictures to.

@@ -179,6 +179,43 @@ fn keys_that_a_configuration_leaves_out_are_the_library_s() {
     );
 }
 
+/// One rule whether the language model has a table of its own or not, and the file's own word first.
+#[test]
+fn a_head_that_is_not_stated_is_the_family_s() {
+    let shape = r#""hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "vocab_size": 1000, "max_position_embeddings": 4096"#;
+    let said = "`tie_word_embeddings` is not stated: transformers' default";
+    for (family, root, tied, stated) in [
+        ("llama", "", false, false),
+        ("qwen3", "", false, false),
+        ("gemma2", "", true, false),
+        ("llama", r#""tie_word_embeddings": true,"#, true, true),
+        ("gemma2", r#""tie_word_embeddings": false,"#, false, true),
+    ] {
+        let model = format!("\"model_type\": \"{family}\", {shape}");
+        for text in [
+            format!("{{{root} \"torch_dtype\": \"bfloat16\", {model}}}"),
+            format!(
+                "{{{root} \"torch_dtype\": \"bfloat16\", \"model_type\": \"toy_vl\", \"text_config\": {{{model}}}}}"
+            ),
+        ] {
+            let done = plain(Kind::HfConfig, "toy/config.json", &text);
+            let word = if tied {
+                ", tied embedding"
+            } else {
+                ", untied embedding"
+            };
+            assert!(done.file().contains(word), "{text}\n{}", done.file());
+            assert_eq!(
+                !done.file().contains(said),
+                stated,
+                "{text}\n{}",
+                done.file()
+            );
+        }
+    }
+}
+
 #[test]
 fn a_key_that_cannot_be_read_is_no_absent_key() {
     let config = |key: &str, value: &str| {

@@ -159,3 +159,56 @@ fn a_pocketpal_run_tells_the_bytes_of_its_weights() {
     let path = "engines.cpu.stages.decode.bytes_per_token";
     assert_eq!(done.number(path), 512.0 * 1_048_576.0);
 }
+
+/// A vision projector's header, of pictures of 448 x 448 in patches of 14.
+fn projector() -> Vec<u8> {
+    fn text(out: &mut Vec<u8>, text: &str) {
+        out.extend((text.len() as u64).to_le_bytes());
+        out.extend(text.as_bytes());
+    }
+    let mut out = b"GGUF".to_vec();
+    out.extend(3_u32.to_le_bytes());
+    out.extend(1_u64.to_le_bytes());
+    out.extend(4_u64.to_le_bytes());
+    for (key, value) in [
+        ("general.architecture", "clip"),
+        ("clip.vision.projector_type", "mlp"),
+    ] {
+        text(&mut out, key);
+        out.extend(8_u32.to_le_bytes());
+        text(&mut out, value);
+    }
+    for (key, value) in [
+        ("clip.vision.image_size", 448_u32),
+        ("clip.vision.patch_size", 14),
+    ] {
+        text(&mut out, key);
+        out.extend(4_u32.to_le_bytes());
+        out.extend(value.to_le_bytes());
+    }
+    text(&mut out, "v.weight");
+    out.extend(1_u32.to_le_bytes());
+    out.extend(32_u64.to_le_bytes());
+    out.extend(0_u32.to_le_bytes());
+    out.extend(0_u64.to_le_bytes());
+    out
+}
+
+#[test]
+fn what_a_projector_tells_names_the_projector() {
+    let (model, tower) = (gguf(3, false), projector());
+    let files = [("lm.gguf", &model[..]), ("mm.gguf", &tower[..])];
+    let done = run_bytes(Kind::Gguf, &Options::default(), &files, true);
+    assert_eq!(done.number("visual_tokens_per_frame"), 1024.0);
+    let table: toml::Table = done.file().parse().expect("it is TOML");
+    for (key, file) in [
+        ("weights_bytes", "lm.gguf"),
+        ("kv_bytes_per_token", "lm.gguf"),
+        ("visual_tokens_per_frame", "mm.gguf"),
+        ("vision_weights_bytes", "mm.gguf"),
+    ] {
+        let source = table["origins"][key]["source"].as_str();
+        assert_eq!(source, Some(file), "{key}");
+    }
+    done.says(NoteKind::Read, "mm.gguf: `vision_weights_bytes` 128");
+}

@@ -269,7 +269,8 @@ fn an_mlp_without_a_gate_has_two_matrices() {
         (r#""model_type": "llama", "hidden_act": "silu""#, 3.0),
         (r#""model_type": "own""#, 3.0),
     ] {
-        let done = import(&config(2, more));
+        let tied = format!("{more}, \"tie_word_embeddings\": true");
+        let done = import(&config(2, &tied));
         let all = 2.0 * (attention + matrices * 256.0 * 512.0) + 1000.0 * 256.0;
         assert_eq!(done.number("weights_bytes"), 2.0 * all, "{more}");
     }

@@ -337,6 +337,22 @@ fn traces_keep_times_and_lengths() {
 }
 
 #[test]
+fn what_a_trace_of_requests_cannot_choose_by_is_refused() {
+    let options = Options {
+        only: vec![("video".to_owned(), "sample_2".to_owned())],
+        ..Options::default()
+    };
+    for (name, text) in [("a.csv", AZURE), ("m.jsonl", MOONCAKE)] {
+        let done = run(Kind::Trace, &options, &[(name, text)]);
+        assert!(done.files.is_empty());
+        done.says(
+            NoteKind::Refused,
+            "`--only video=sample_2`: a trace of requests",
+        );
+    }
+}
+
+#[test]
 fn a_long_trace_is_the_same_in_pieces() {
     let mut text =
         String::from("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n");

@@ -94,4 +94,13 @@ fn rows_of_tinymembench_that_are_not_taken_are_said() {
         "t.txt:1: `C copy backwards` 3004.9 MB/s is none of",
     );
     done.says(NoteKind::Skipped, "t.txt:3: `memset`: `Mb/s` is no unit");
+    let text = " C copy backwards : inf MB/s\n standard memcpy : 3.1 GB/s\n standard memset : inf MB/s\n C fill : - MB/s\n";
+    let done = import(text);
+    for said in [
+        "t.txt:1: `C copy backwards`: `inf` is no rate",
+        "t.txt:3: `memset`: no number in `inf MB/s`",
+        "t.txt:4: `C fill`: `-` is no rate",
+    ] {
+        done.says(NoteKind::Skipped, said);
+    }
 }

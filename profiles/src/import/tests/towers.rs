@@ -111,3 +111,31 @@ fn mergers_within_the_tower_have_weights_too() {
         assert_eq!(done.number(TOKENS), 196.0);
     }
 }
+
+/// transformers' `smart_resize`: half to even, and within the pixels that the file states.
+#[test]
+fn a_frame_is_rounded_as_transformers_rounds_it() {
+    let tokens = |frame, patch: u32, more: &str| {
+        let tower = format!(
+            "\"model_type\": \"qwen3_vl\"{more}, \"vision_config\": {{\"patch_size\": {patch}, \"spatial_merge_size\": 2}}"
+        );
+        let done = import(Some(frame), &tower);
+        (done.number(TOKENS), done)
+    };
+    // 40 x 22.5 and 16.5 x 16.5 cells.
+    let (plain, done) = tokens((1280, 720), 16, "");
+    assert_eq!(plain, 880.0);
+    assert!(
+        done.file().contains("no least and most pixels are applied"),
+        "{}",
+        done.file()
+    );
+    assert_eq!(tokens((462, 462), 14, "").0, 256.0);
+    assert_eq!(tokens((490, 490), 14, "").0, 18.0 * 18.0);
+    // 1280 x 720 into 200704 pixels: a side by 2.143, 18.67 x 10.5 cells, each at most so many.
+    let (most, done) = tokens((1280, 720), 16, ", \"max_pixels\": 200704");
+    assert_eq!(most, 18.0 * 10.0);
+    assert!(!done.file().contains("are applied"));
+    // 64 x 64 to 65536 pixels: 8 x 8 cells.
+    assert_eq!(tokens((64, 64), 16, ", \"min_pixels\": 65536").0, 64.0);
+}
