@@ -120,7 +120,9 @@ fn what_was_measured_is_held_against_what_was_written_down() {
                     (row.predicted - known.value).abs() < 1e-9,
                     "{case}: {row:?}"
                 );
-                assert_eq!(row.interval, Some((known.low, known.high)));
+                // Files of then were read to the last digit but one.
+                let (low, high) = row.interval.expect("it was predicted");
+                assert!((low - known.low).abs() < 1e-12 && (high - known.high).abs() < 1e-12);
                 // Time was up in the fifth round of this one.
                 assert_eq!(row.runs, if case == "split-three" { 4 } else { 5 });
                 let error = (row.predicted - row.measured) / row.measured;
