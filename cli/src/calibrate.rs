@@ -16,6 +16,8 @@ use crate::live::{Effort, Setup};
 /// every number's date, host, versions and samples; a scenario in DIR uses them.
 ///
 /// Samples are kept in DIR/samples.tsv as they come: the same command goes on where it was interrupted.
+/// A machine that is shared, warm or throttled is faster at one time than at another: `--refresh` brings a
+/// calibration up to date in a fraction of its time.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Example:\n  crossinfer calibrate scenarios/x86-two-streams.toml --out board"
@@ -32,6 +34,11 @@ pub(crate) struct Arguments {
     /// How much is measured.
     #[arg(long, value_enum, default_value_t = Effort::Quick)]
     pub(crate) effort: Effort,
+
+    /// Measure what DIR has a calibration of once more, briefly, and multiply its costs
+    /// by how much faster or slower each stage is now. It is done anew each time.
+    #[arg(long)]
+    pub(crate) refresh: bool,
 
     #[command(flatten)]
     pub(crate) setup: Setup,

@@ -131,6 +131,34 @@ fn a_scenario_is_calibrated_and_validated_in_one_run_that_goes_on_where_it_was()
     assert!(new.iter().all(|line| line.starts_with("clock")), "{new:?}");
     are_compared_without_engines(&folder, &lost);
     predictions_stay(&folder);
+    is_brought_up_to_date(&folder);
+}
+
+/// Costs are multiplied, from the same fit each time; there must be one.
+fn is_brought_up_to_date(folder: &Path) {
+    let refresh = "calibrate little.toml --out out --effort smoke --context 512 --refresh";
+    let none = run(folder, &refresh.replace("--out out", "--out none"));
+    assert_eq!(none.status.code(), Some(2));
+    let said = text(&none.stderr);
+    assert!(said.contains("calibrate first"), "{said}");
+    let samples = fs::read_to_string(folder.join("out/samples.tsv")).unwrap();
+    let mut later = String::new();
+    for _ in 0..2 {
+        let refreshed = run(folder, refresh);
+        let said = text(&refreshed.stderr);
+        assert!(refreshed.status.success(), "{said}");
+        let out = text(&refreshed.stdout);
+        assert!(out.contains("now") && out.contains("factor"), "{out}");
+        let costs = fs::read_to_string(folder.join("out/profiles/x86-host/smollm2-135m-q4.toml"));
+        let costs = costs.unwrap();
+        // All that computes: copies may have one sample.
+        assert!(costs.matches("samples taken later").count() >= 7, "{costs}");
+        let measured = fs::read_to_string(folder.join("out/later.tsv")).unwrap();
+        assert!(measured.contains("stage\t") && measured != later);
+        later = measured;
+    }
+    let kept = fs::read_to_string(folder.join("out/samples.tsv")).unwrap();
+    assert_eq!(kept, samples);
 }
 
 /// Also those of another machine; what was interrupted is left out.

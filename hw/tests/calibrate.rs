@@ -323,7 +323,7 @@ fn ideal(world: &World) -> Measured {
 fn a_profile_gives_back_the_costs_that_were_measured() {
     let world = world("");
     let measured = ideal(&world);
-    let profile = profile(&world, &measured, SOC, &provenance()).unwrap();
+    let profile = profile(&world, &measured, None, SOC, &provenance()).unwrap();
     check_costs("costs.toml", &profile.costs).unwrap_or_else(|faults| panic!("{faults}"));
     let soc = check_soc("soc.toml", &profile.soc).unwrap_or_else(|faults| panic!("{faults}"));
     let port = soc.iter().find(|number| number.path.contains("port_gbps"));
@@ -350,6 +350,56 @@ fn a_profile_gives_back_the_costs_that_were_measured() {
     assert!(measured_numbers.count() > 20);
 }
 
+/// To see it fail, leave out that the form is scaled.
+#[test]
+fn what_is_measured_later_moves_each_stage_by_as_much() {
+    let world = world("");
+    let measured = ideal(&world);
+    let mut later = Measured::default();
+    for (point, series) in &measured.series {
+        let Point::Stage { engine, kind, .. } = point else {
+            continue;
+        };
+        // The processor is faster now, and copies on the other scatter about what they were.
+        let times: &[f64] = match (engine.as_str(), kind) {
+            ("cpu", _) => &[0.79, 0.81],
+            ("gpu", StageKind::Export) => &[0.4, 1.7],
+            _ => &[],
+        };
+        for &times in times {
+            let timed = Timed {
+                wall_s: times * series.median().unwrap(),
+                cpu_s: None,
+            };
+            later.add(point.clone(), timed);
+        }
+    }
+    let profile = profile(&world, &measured, Some(&later), SOC, &provenance()).unwrap();
+    let calibrated = common::world_with("", &profile.soc, &profile.costs);
+    for (point, series) in &measured.series {
+        if let Point::Stage { engine, .. } = point {
+            let ratio = truth(&calibrated, point) / series.median().unwrap();
+            let expected = if engine == "cpu" { 0.8 } else { 1.0 };
+            assert!((ratio - expected).abs() < 1e-3, "{point:?}: {ratio}");
+        }
+    }
+    for quality in &profile.quality {
+        let samples = quality.refreshed.map(|now| now.samples);
+        let of_gpu = (quality.engine == "gpu", quality.kind);
+        assert_eq!(
+            samples.is_some(),
+            quality.engine == "cpu" || of_gpu == (true, StageKind::Export)
+        );
+    }
+    assert!(
+        profile
+            .costs
+            .contains("since 18 samples taken later are 0.800"),
+        "{}",
+        profile.costs
+    );
+}
+
 #[test]
 fn a_profile_is_not_made_of_nothing() {
     let world = world("");
@@ -357,7 +407,7 @@ fn a_profile_is_not_made_of_nothing() {
     measured.series.retain(|point, _| {
         !matches!(point, Point::Stage { kind: StageKind::Decode, engine, .. } if engine == "gpu")
     });
-    let error = profile(&world, &measured, SOC, &provenance()).unwrap_err();
+    let error = profile(&world, &measured, None, SOC, &provenance()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "no sample of `decode` on engine `gpu`: its cost cannot be given"

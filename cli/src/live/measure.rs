@@ -24,8 +24,15 @@ use crate::options::{inputs, read, world};
 pub(crate) fn calibrate(arguments: &arguments::Arguments) -> Result<(), Failure> {
     let world = world(&inputs(&arguments.scenario)?, None)?;
     let plan = arguments.effort.plan(&world);
-    let out = Some(arguments.out.as_path());
-    let (library, checks) = measured(&arguments.scenario, &world, &arguments.setup, &plan, out)?;
+    let work = Work {
+        scenario: &arguments.scenario,
+        world: &world,
+        setup: &arguments.setup,
+        plan: &plan,
+        out: Some(&arguments.out),
+        refresh: arguments.refresh,
+    };
+    let (library, checks) = work.measured()?;
     print(&library.quality)?;
     print(&text::checks(&checks))
 }
@@ -40,49 +47,140 @@ impl Effort {
     }
 }
 
-/// Measures, and writes the profile and the samples to a folder if there is one.
-pub(super) fn measured(
-    scenario: &Path,
-    world: &World,
-    setup: &Setup,
-    plan: &Plan,
-    out: Option<&Path>,
-) -> Result<(Calibrated, Vec<Check>), Failure> {
-    let base = Profiles::beside(scenario);
-    let soc = base.soc(&world.soc_key).ok_or_else(|| {
-        Failure::usage(
-            format!(
-                "the profile of `{}` was not found by its key",
-                world.soc_key
-            ),
-            "put it into a `profiles` folder beside the scenario",
-        )
-    })?;
-    let provenance = provenance(setup);
-    if let Some(out) = out {
-        fs::create_dir_all(out).map_err(|error| Failure::write(out.display(), &error))?;
-    }
-    let samples = out.map(|out| out.join("samples.tsv"));
-    let measured = measure(world, setup, plan, &provenance, samples.as_deref())?;
-    let profile = profile(world, &measured, &soc.text, &provenance).map_err(Failure::internal)?;
-    let quality = text::quality(&quality_rows(&profile));
-    if let Some(out) = out {
-        for (path, text) in files(out, world)
-            .into_iter()
-            .zip([&profile.soc, &profile.costs])
-        {
-            let fail = |error: std::io::Error| Failure::write(path.display(), &error);
-            if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder).map_err(fail)?;
-            }
-            fs::write(&path, text).map_err(fail)?;
-            say(&format!("wrote {}", path.display()));
+/// What is to be measured.
+#[derive(Debug)]
+pub(super) struct Work<'a> {
+    pub(super) scenario: &'a Path,
+    pub(super) world: &'a World,
+    pub(super) setup: &'a Setup,
+    pub(super) plan: &'a Plan,
+    /// Folder of the profile and the samples; `None`: they are not kept.
+    pub(super) out: Option<&'a Path>,
+    /// Whether the folder's calibration is brought up to date instead.
+    pub(super) refresh: bool,
+}
+
+impl Work<'_> {
+    /// Measures, and writes the profile and the samples to a folder if there is one.
+    pub(super) fn measured(&self) -> Result<(Calibrated, Vec<Check>), Failure> {
+        let Self {
+            scenario,
+            world,
+            out,
+            ..
+        } = *self;
+        let base = Profiles::beside(scenario);
+        let soc = base.soc(&world.soc_key).ok_or_else(|| {
+            Failure::usage(
+                format!(
+                    "the profile of `{}` was not found by its key",
+                    world.soc_key
+                ),
+                "put it into a `profiles` folder beside the scenario",
+            )
+        })?;
+        let provenance = provenance(self.setup);
+        if let Some(out) = out {
+            fs::create_dir_all(out).map_err(|error| Failure::write(out.display(), &error))?;
         }
+        let (measured, later) = self.samples(&provenance)?;
+        let profile = profile(world, &measured, later.as_ref(), &soc.text, &provenance)
+            .map_err(Failure::internal)?;
+        let quality = text::quality(&quality_rows(&profile));
+        if let Some(out) = out {
+            for (path, text) in files(out, world)
+                .into_iter()
+                .zip([&profile.soc, &profile.costs])
+            {
+                let fail = |error: std::io::Error| Failure::write(path.display(), &error);
+                if let Some(folder) = path.parent() {
+                    fs::create_dir_all(folder).map_err(fail)?;
+                }
+                fs::write(&path, text).map_err(fail)?;
+                say(&format!("wrote {}", path.display()));
+            }
+        }
+        let library = Calibrated::new(base, world, [profile.soc, profile.costs], quality);
+        let world = library.inputs(scenario)?.world().map_err(Failure::Faults)?;
+        let checks = rows(&checks(&world, self.plan, &measured));
+        Ok((library, checks))
     }
-    let library = Calibrated::new(base, world, [profile.soc, profile.costs], quality);
-    let world = library.inputs(scenario)?.world().map_err(Failure::Faults)?;
-    let checks = rows(&checks(&world, plan, &measured));
-    Ok((library, checks))
+
+    /// What the fit uses, and what was measured after it.
+    fn samples(&self, provenance: &Provenance) -> Result<(Measured, Option<Measured>), Failure> {
+        // Samples of another plan, machine or build are not mixed.
+        let head = format!(
+            "# {} {} {} {} {:?} {:?}",
+            self.world.soc_key,
+            self.world.model_key,
+            provenance.host,
+            provenance.versions,
+            self.setup,
+            self.plan
+        );
+        let kept = self.out.map(|out| out.join("samples.tsv"));
+        let (Some(path), true) = (&kept, self.refresh) else {
+            return Ok((self.measure(self.plan, &head, kept.as_deref())?, None));
+        };
+        let before = earlier(path, &head)?;
+        if before.series.is_empty() {
+            return Err(Failure::usage(
+                format!("`{}` has no sample to begin with", path.display()),
+                "calibrate first, without `--refresh`",
+            ));
+        }
+        let later = path.with_file_name("later.tsv");
+        if later.exists() {
+            fs::remove_file(&later).map_err(|error| Failure::write(later.display(), &error))?;
+        }
+        let plan = self.plan.clone().briefly();
+        let later = self.measure(&plan, &head, Some(&later))?;
+        Ok((before, Some(later)))
+    }
+
+    /// Measures a world's lanes; samples go to, and come from, a file.
+    fn measure(
+        &self,
+        plan: &Plan,
+        head: &str,
+        samples: Option<&Path>,
+    ) -> Result<Measured, Failure> {
+        let world = self.world;
+        let live = live(world, self.setup)?;
+        let earlier = samples.map_or(Ok(Measured::default()), |path| earlier(path, head))?;
+        let mut file = samples.map(|path| open(path, head)).transpose()?;
+        let bar = bar()?;
+        let listener = |event: &Event| match event {
+            Event::Part { what, number, of } => {
+                bar.set_length(u64::from(*of));
+                bar.set_position(u64::from(*number - 1));
+                bar.set_message(what.clone());
+            }
+            Event::Sample { point, timed } => {
+                bar.tick();
+                if let Some(file) = &mut file {
+                    // If the disk is full, the measurement goes on and is not resumable.
+                    _ = writeln!(file, "{}", journal::line(point, timed));
+                }
+            }
+        };
+        let watch = Watch::start();
+        let measurer = Measurer::start(
+            world,
+            live.engines(),
+            live.registry(),
+            plan.clone(),
+            earlier,
+            listener,
+        )
+        .map_err(|error| engine(&error))?;
+        let measured = measurer.measure().map_err(|error| engine(&error))?;
+        bar.finish_and_clear();
+        for warning in warnings(world, &measured, &watch) {
+            say(&format!("warning: {warning}"));
+        }
+        Ok(measured)
+    }
 }
 
 /// The SoC's file and the cost file of a calibration's folder.
@@ -105,6 +203,7 @@ fn quality_rows(profile: &Profile) -> Vec<QualityRow> {
         worst: worst(&quality.fit.residuals),
         left_out: (!quality.fit.left_out.is_empty()).then(|| worst(&quality.fit.left_out)),
         cold: quality.cold,
+        now: quality.refreshed.map(|now| (now.ratio, now.factor())),
     });
     rows.collect()
 }
@@ -132,55 +231,6 @@ fn rows(checks: &Checks) -> Vec<Check> {
         predicted: prefix.predicted,
     });
     groups.chain(prefixes).collect()
-}
-
-/// Measures a world's lanes; samples go to, and come from, a file.
-fn measure(
-    world: &World,
-    setup: &Setup,
-    plan: &Plan,
-    provenance: &Provenance,
-    samples: Option<&Path>,
-) -> Result<Measured, Failure> {
-    let live = live(world, setup)?;
-    // Samples of another plan, machine or build are not mixed.
-    let head = format!(
-        "# {} {} {} {} {setup:?} {plan:?}",
-        world.soc_key, world.model_key, provenance.host, provenance.versions
-    );
-    let earlier = samples.map_or(Ok(Measured::default()), |path| earlier(path, &head))?;
-    let mut file = samples.map(|path| open(path, &head)).transpose()?;
-    let bar = bar()?;
-    let listener = |event: &Event| match event {
-        Event::Part { what, number, of } => {
-            bar.set_length(u64::from(*of));
-            bar.set_position(u64::from(*number - 1));
-            bar.set_message(what.clone());
-        }
-        Event::Sample { point, timed } => {
-            bar.tick();
-            if let Some(file) = &mut file {
-                // If the disk is full, the measurement goes on and is not resumable.
-                _ = writeln!(file, "{}", journal::line(point, timed));
-            }
-        }
-    };
-    let watch = Watch::start();
-    let measurer = Measurer::start(
-        world,
-        live.engines(),
-        live.registry(),
-        plan.clone(),
-        earlier,
-        listener,
-    )
-    .map_err(|error| engine(&error))?;
-    let measured = measurer.measure().map_err(|error| engine(&error))?;
-    bar.finish_and_clear();
-    for warning in warnings(world, &measured, &watch) {
-        say(&format!("warning: {warning}"));
-    }
-    Ok(measured)
 }
 
 fn earlier(path: &Path, head: &str) -> Result<Measured, Failure> {

@@ -11,7 +11,7 @@ use validation::live::{
 };
 
 use super::engines::provenance;
-use super::measure::{Calibrated, measured};
+use super::measure::{Calibrated, Work};
 use super::plays::{Head, Play, Plays};
 use crate::failure::{Failure, print, say};
 use crate::options::{inputs, read, with_policy};
@@ -239,8 +239,15 @@ fn library(arguments: &Arguments) -> Result<(Calibrated, Vec<Check>), Failure> {
         return Ok((library, Vec::new()));
     }
     let plan = arguments.effort.plan(&world);
-    let out = arguments.out.as_deref();
-    measured(&arguments.scenario, &world, &arguments.setup, &plan, out)
+    let work = Work {
+        scenario: &arguments.scenario,
+        world: &world,
+        setup: &arguments.setup,
+        plan: &plan,
+        out: arguments.out.as_deref(),
+        refresh: false,
+    };
+    work.measured()
 }
 
 fn answers(played: &[Played]) -> String {

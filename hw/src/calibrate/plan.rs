@@ -102,6 +102,18 @@ impl Plan {
         .fitting(world)
     }
 
+    /// The same stages, two walks of each lane and nothing else: how fast they are now.
+    pub fn briefly(self) -> Self {
+        Self {
+            streams: false,
+            pairs: false,
+            checks: false,
+            least: 2,
+            most: 2,
+            ..self
+        }
+    }
+
     /// Each stage of each lane twice at the sizes of a world's workload, and again at depths up to its deepest,
     /// each twice the one before; nothing else. A GPU compiles kernels for sizes and depths that are new to the
     /// process.

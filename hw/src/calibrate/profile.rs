@@ -46,8 +46,51 @@ pub struct Quality {
     pub cv: f64,
     /// How much the whole stage is faster at one time than at another.
     pub drift: Drift,
+    /// What was measured after all of that, if anything was.
+    pub refreshed: Option<Refreshed>,
     /// Time of the first run of a size in a process ÷ time by the form; `None`: it was not seen.
     pub cold: Option<f64>,
+}
+
+/// Later samples of a stage beside the form of earlier ones: how fast the machine is now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Refreshed {
+    /// Mean over the later samples of time ÷ the form.
+    pub ratio: f64,
+    /// Standard error of that mean.
+    pub error: f64,
+    /// Later samples.
+    pub samples: usize,
+}
+
+impl Refreshed {
+    /// Of times ÷ the form's; `None` of fewer than two.
+    fn of(ratios: &[f64]) -> Option<Self> {
+        let samples = ratios.len();
+        if samples < 2 {
+            return None;
+        }
+        let ratio = ratios.iter().sum::<f64>() / samples as f64;
+        let square: f64 = ratios.iter().map(|each| (each - ratio).powi(2)).sum();
+        let error = (square / (samples - 1) as f64 / samples as f64).sqrt();
+        Some(Self {
+            ratio,
+            error,
+            samples,
+        })
+    }
+
+    /// What the form is multiplied by: the ratio, drawn towards 1 as far as noise may have made it (positive-part
+    /// shrinkage of James and Stein). Copies scatter so much that a few say little.
+    pub fn factor(&self) -> f64 {
+        let change = self.ratio - 1.0;
+        let noise = (self.error / change).powi(2);
+        if noise < 1.0 {
+            1.0 + change * (1.0 - noise)
+        } else {
+            1.0
+        }
+    }
 }
 
 impl Quality {
@@ -62,8 +105,11 @@ impl Quality {
             square
         };
         let rounds = self.drift.rounds.max(1) as f64;
-        let sampled = self.cv.powi(2) / self.samples.max(1) as f64
-            + self.drift.cv.powi(2) * (1.0 + 1.0 / rounds);
+        // What was measured last replaces what the rounds before had in common.
+        let common = self
+            .refreshed
+            .map_or(self.drift.cv.powi(2) / rounds, |now| now.error.powi(2));
+        let sampled = self.cv.powi(2) / self.samples.max(1) as f64 + self.drift.cv.powi(2) + common;
         // A cost cannot be negative.
         (2.0 * (unexplained + sampled).sqrt()).min(0.9)
     }
@@ -117,14 +163,16 @@ pub enum ProfileError {
     },
 }
 
-/// Fits what was measured. `soc` is the SoC's file as it is; its memory, lanes, weights and power stay.
+/// Fits what was measured. `later` is what was measured again after that: each stage's form is multiplied by what
+/// its samples there take of it. `soc` is the SoC's file as it is; its memory, lanes, weights and power stay.
 pub fn profile(
     world: &World,
     measured: &Measured,
+    later: Option<&Measured>,
     soc: &str,
     provenance: &Provenance,
 ) -> Result<Profile, ProfileError> {
-    let fits = fits(world, measured)?;
+    let fits = fits(world, measured, later)?;
     let ports = ports(world, measured);
     let costs = costs_text(world, &fits, provenance);
     let slowdowns = slowdowns(world, measured);
@@ -147,7 +195,11 @@ const KINDS: [StageKind; 7] = [
     StageKind::Import,
 ];
 
-fn fits(world: &World, measured: &Measured) -> Result<Vec<Quality>, ProfileError> {
+fn fits(
+    world: &World,
+    measured: &Measured,
+    later: Option<&Measured>,
+) -> Result<Vec<Quality>, ProfileError> {
     let mut all = Vec::new();
     for (index, engine) in world.engines.iter().enumerate() {
         let points = |kind| points(measured, &engine.name, kind);
@@ -185,8 +237,14 @@ fn fits(world: &World, measured: &Measured) -> Result<Vec<Quality>, ProfileError
             };
             let mut fit = fit.ok_or_else(missing)?;
             let series = points(kind);
-            let mean = mean_over_form(&series, &fit).unwrap_or(1.0);
+            let mean = mean_of(&over_form(&series, &fit)).unwrap_or(1.0);
             fit.form.scale(mean);
+            let refreshed = later.and_then(|later| {
+                Refreshed::of(&over_form(&self::points(later, &engine.name, kind), &fit))
+            });
+            if let Some(refreshed) = refreshed {
+                fit.form.scale(refreshed.factor());
+            }
             all.push(Quality {
                 engine: engine.name.clone(),
                 kind,
@@ -196,6 +254,7 @@ fn fits(world: &World, measured: &Measured) -> Result<Vec<Quality>, ProfileError
                 samples: series.iter().map(|(_, series)| series.wall.len()).sum(),
                 cv: spread(series.iter().map(|(_, series)| *series)),
                 drift: Drift::of(series.iter().map(|(_, series)| series.wall.as_slice())),
+                refreshed,
             });
         }
     }
@@ -236,14 +295,19 @@ fn points<'m>(measured: &'m Measured, on: &str, of: StageKind) -> Vec<(Mean, &'m
     points.collect()
 }
 
-/// Mean over all samples of time ÷ time by the form; `None` of nothing.
-fn mean_over_form(series: &[(Mean, &Series)], fit: &Fit) -> Option<f64> {
+/// Time ÷ time by the form, of all samples.
+fn over_form(series: &[(Mean, &Series)], fit: &Fit) -> Vec<f64> {
     let ratios = series.iter().flat_map(|(point, series)| {
         let form = fit.form.at(point.size, point.context);
         series.wall.iter().map(move |secs| secs / form)
     });
-    let (sum, count) = ratios.fold((0.0, 0.0), |(sum, count), ratio| (sum + ratio, count + 1.0));
-    (count > 0.0 && sum > 0.0).then(|| sum / count)
+    ratios.collect()
+}
+
+/// Their mean; `None` of nothing.
+fn mean_of(ratios: &[f64]) -> Option<f64> {
+    let sum = ratios.iter().sum::<f64>();
+    (sum > 0.0).then(|| sum / ratios.len() as f64)
 }
 
 /// Time of the first run of a size in a process ÷ its time by the form; the mean over sizes and processes.
@@ -262,7 +326,7 @@ fn cold(measured: &Measured, on: &str, of: StageKind, fit: &Fit) -> Option<f64> 
             ratios.extend(series.wall.iter().map(|secs| secs / warm));
         }
     }
-    (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
+    mean_of(&ratios)
 }
 
 /// Pooled coefficient of variation of samples about their points' means.
@@ -538,8 +602,17 @@ fn note(quality: &Quality, provenance: &Provenance) -> String {
     } else {
         format!("left out {:.1} %", worst(&quality.fit.left_out))
     };
+    let refreshed = quality.refreshed.map_or_else(String::new, |now| {
+        format!(
+            "; multiplied by {:.3}, since {} samples taken later are {:.3} ± {:.3} of that",
+            now.factor(),
+            now.samples,
+            now.ratio,
+            now.error
+        )
+    });
     format!(
-        "{date}, {host}, {versions}: {} samples of {} points, fitted to medians and multiplied by {:.3}, the mean of samples ÷ form; worst error of the form {:.1} %, {left_out}; its {} rounds differ by {:.1} %{cold}",
+        "{date}, {host}, {versions}: {} samples of {} points, fitted to medians and multiplied by {:.3}, the mean of samples ÷ form; worst error of the form {:.1} %, {left_out}; its {} rounds differ by {:.1} %{cold}{refreshed}",
         quality.samples,
         quality.fit.points,
         quality.mean,

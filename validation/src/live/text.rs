@@ -25,6 +25,8 @@ pub struct QualityRow {
     pub left_out: Option<f64>,
     /// Time of the first run in a process ÷ the form's.
     pub cold: Option<f64>,
+    /// Time of samples taken after the fit ÷ the form's, and what the form was multiplied by for it.
+    pub now: Option<(f64, f64)>,
 }
 
 /// Columns of words, then of numbers.
@@ -35,19 +37,22 @@ fn heads<const W: usize, const N: usize>(words: [&str; W], numbers: [&str; N]) -
 
 /// A table of fits.
 pub fn quality(rows: &[QualityRow]) -> String {
-    let mut table = heads(
-        ["engine", "stage"],
-        [
-            "points",
-            "samples",
-            "spread",
-            "fit worst",
-            "left out",
-            "first",
-        ],
-    );
+    let mut numbers = vec![
+        "points",
+        "samples",
+        "spread",
+        "fit worst",
+        "left out",
+        "first",
+    ];
+    let refreshed = rows.iter().any(|row| row.now.is_some());
+    if refreshed {
+        numbers.extend(["now", "factor"]);
+    }
+    let words = ["engine", "stage"].map(Head::text).into_iter();
+    let mut table = Table::new(words.chain(numbers.into_iter().map(Head::number)));
     for row in rows {
-        table.row([
+        let mut cells = vec![
             row.engine.clone(),
             row.stage.clone(),
             row.points.to_string(),
@@ -56,7 +61,11 @@ pub fn quality(rows: &[QualityRow]) -> String {
             percent(row.worst),
             row.left_out.map_or_else(String::new, percent),
             ratio(row.cold),
-        ]);
+        ];
+        if refreshed {
+            cells.extend([row.now.map(|now| now.0), row.now.map(|now| now.1)].map(ratio));
+        }
+        table.row(cells);
     }
     table.to_string()
 }
