@@ -1,6 +1,7 @@
 //! What was run on a host with a GPU: predictions that were written down first, what was measured then, and a live
 //! trace.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sim::dispatch::Dispatcher;
@@ -194,6 +195,36 @@ fn no_error_of_the_last_run_exceeds_its_bound_by_more_than_repeats_leave_open() 
         }
     }
     assert_eq!(told, 76);
+}
+
+#[test]
+fn the_readme_shows_the_last_run_case_by_case() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("a file");
+    let last = Kept::all().pop().expect("six runs");
+    for case in last.cases() {
+        let comparison = last.document(&case).comparison;
+        let rows = &comparison.rows;
+        let policies: BTreeSet<_> = rows.iter().map(|row| &row.policy).collect();
+        let worst = rows
+            .iter()
+            .max_by(|a, b| a.error.abs().total_cmp(&b.error.abs()))
+            .expect("rows");
+        let inside = rows.iter().filter(|row| {
+            let (low, high) = row.interval.expect("it was predicted");
+            (low..=high).contains(&row.measured)
+        });
+        let line = format!(
+            "| `{case}` | {} | {:.1} % | {:+.1} ± {:.1} % ({}) | {} of {} |",
+            policies.len(),
+            100.0 * comparison.median,
+            100.0 * worst.error,
+            100.0 * worst.error_half_width.expect("five repeats"),
+            worst.policy,
+            inside.count(),
+            rows.len()
+        );
+        assert!(readme.contains(&line), "{line}");
+    }
 }
 
 #[test]
