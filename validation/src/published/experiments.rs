@@ -1,5 +1,7 @@
 //! Which scenario of `scenarios/published/` plays which published row, and which rows none does.
 
+use std::collections::BTreeSet;
+
 use super::metric::Metric;
 use super::rows::Row;
 use crate::words::count;
@@ -209,13 +211,7 @@ pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
     let found = EXPERIMENTS.iter().find(|experiment| {
         experiment.config == row.config && holds(row, experiment.id, experiment.about)
     });
-    let found = found.ok_or_else(|| {
-        if recognised(row) {
-            "no scenario of this published experiment plays it"
-        } else {
-            "no published experiment is called so, and the file names no scenario for it"
-        }
-    })?;
+    let found = found.ok_or_else(|| unplayed(row))?;
     let Some(metric) = row.metric() else {
         return Err(format!(
             "no metric `{}`: there are {}",
@@ -241,6 +237,33 @@ pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
         ));
     }
     Ok(found)
+}
+
+/// Why no experiment plays a row: what it says that none has.
+fn unplayed(row: &Row) -> String {
+    if !recognised(row) {
+        return "no published experiment is called so, and the file names no scenario for it"
+            .to_owned();
+    }
+    let of_id = || EXPERIMENTS.iter().filter(|known| known.id == row.id);
+    let listed = |words: BTreeSet<String>| words.into_iter().collect::<Vec<_>>().join(", ");
+    let about = |known: &&Experiment| holds(row, known.id, known.about);
+    let configs: BTreeSet<String> = of_id()
+        .filter(about)
+        .map(|known| format!("`{}`", known.config))
+        .collect();
+    if configs.is_empty() {
+        let told = of_id().filter(|known| !known.about.is_empty());
+        let words = told.map(|known| format!("`{}`", known.about.join("` with `")));
+        return format!(
+            "no scenario plays it: this published experiment is told by the words {} in `model` or `setting`",
+            listed(words.collect())
+        );
+    }
+    format!(
+        "no scenario plays its configuration: of this published experiment there are {}",
+        listed(configs)
+    )
 }
 
 #[cfg(test)]
