@@ -123,15 +123,16 @@ fn other(text: &str) -> Option<Other> {
 fn fit(path: &Path, name: &str, text: &str) -> Result<String, Failure> {
     let spec = read_spec(name, text).map_err(Failure::Faults)?;
     let checked = spec.check(&Shelf::near(path)).map_err(Failure::Faults)?;
-    let mut out = hanging(
-        &format!(
-            "{name}: ok, a fit, {} parameters in {} numbers of profiles; `crossinfer fit {name} --measurements FILE` \
-             runs it, and checks what its rows name",
-            spec.free.len(),
-            checked.numbers
-        ),
-        0,
+    let so_many = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let says = format!(
+        "{name}: ok, a fit of {} in {} of profiles (`crossinfer fit` checks its rows)",
+        so_many(spec.free.len(), "parameter"),
+        so_many(checked.numbers, "place"),
     );
+    let mut out = hanging(&says, 0);
     for profile in &checked.absent {
         out += &hanging(
             &format!(
@@ -151,16 +152,14 @@ fn measurements(name: &str, text: &str) -> Result<String, Failure> {
     let of = |role: Role| file.rows.iter().filter(|row| row.role == role).count();
     let rows = file.rows.iter();
     let unplayed = rows.filter(|row| Lab::configurations(&file, row).is_err());
-    Ok(hanging(
-        &format!(
-            "{name}: ok, measurements, {} outcomes and {} calibration rows, {} of which no scenario plays; \
-             `crossinfer validate published --measurements {name}` predicts them, and says why not",
-            of(Role::Outcome),
-            of(Role::Calibration),
-            unplayed.count()
-        ),
-        0,
-    ))
+    let says = format!(
+        "{name}: ok, measurements, {} outcomes and {} calibration rows; {} in all have no scenario (`crossinfer validate \
+         published` says why)",
+        of(Role::Outcome),
+        of(Role::Calibration),
+        unplayed.count()
+    );
+    Ok(hanging(&says, 0))
 }
 
 /// What there is to say of a file without faults.

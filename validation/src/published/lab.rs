@@ -147,8 +147,8 @@ impl<'s> Lab<'s> {
             let all = [Some(this), against.as_ref()].into_iter().flatten();
             return Ok(all.map(|play| own(file, play)).collect());
         }
-        let found = experiment(row)?;
-        Ok(found.plays.iter().map(|&play| play.into()).collect())
+        let plays = experiment(row)?.into_iter();
+        Ok(plays.map(Into::into).collect())
     }
 
     /// Its scenarios.

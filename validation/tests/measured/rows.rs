@@ -457,6 +457,12 @@ fn a_row_of_a_user_has_the_bound_that_it_states() {
             "0 of 1 met; missed:"
         };
         assert!(report.contains(says), "{report}");
+        let prediction = comparison.rows[0].prediction().unwrap();
+        let says = format!(
+            "bound {most} %. Measured 1 req/s, predicted {}",
+            report::significant(prediction.value)
+        );
+        assert_eq!(report.contains(&says), !met, "{report}");
     }
 }
 
