@@ -10,18 +10,23 @@ use sim::diag::Faults;
 use sim::load::{self, Kind};
 use sim::spec::quantity::OriginKind;
 use sim::world::Provenance;
+use validation::fit::{is_spec, read_spec};
+use validation::published::{Draws, Lab, Role, is_measurements};
 
 use crate::failure::{Failure, print, say};
+use crate::library::Shelf;
 use crate::options::{inputs, read, world};
 
 /// Check files, and list every number that is assumed.
 ///
-/// Scenarios are checked with the profiles that they name. A file's kind is found from its keys. Exit
-/// status 2 if any file has a fault; all faults of all files are shown.
+/// Scenarios are checked with the profiles that they name, measurements with the scenarios that they
+/// name, and files of fits with the profiles whose numbers they set. A file's kind is found from its
+/// keys. Exit status 2 if any file has a fault; all faults of all files are shown.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Example:\n  crossinfer check scenarios/*.toml")]
 pub(crate) struct Arguments {
-    /// Scenarios, SoC profiles, models and cost files (TOML), or folders of them.
+    /// Scenarios, SoC profiles, models, cost files, measurements and files of fits (TOML),
+    /// or folders of them.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -50,21 +55,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     for path in &files {
         match check(path) {
             Ok(text) => print(&text)?,
-            Err(Failure::Faults(faults)) => {
-                let new = |name: &str| !all.sources.iter().any(|(known, _)| known == name);
-                let fresh: Vec<_> = faults
-                    .sources
-                    .into_iter()
-                    .filter(|(name, _)| new(name))
-                    .collect();
-                all.sources.extend(fresh);
-                for fault in faults.list {
-                    // Two scenarios may name the same faulty profile.
-                    if !all.list.contains(&fault) {
-                        all.list.push(fault);
-                    }
-                }
-            }
+            // Two scenarios may name the same faulty profile.
+            Err(Failure::Faults(faults)) => all.add(faults),
             Err(failure) => {
                 failure.report();
                 failed = Some(failure);
@@ -98,7 +90,7 @@ fn below(folder: &Path, to: &mut Vec<PathBuf>) -> Result<(), Failure> {
             below(&path, to)?;
         } else if path.extension().is_some_and(|end| end == "toml") {
             let text = read(&path)?;
-            if load::detect_kind(&text).is_some() {
+            if other(&text).is_some() || load::detect_kind(&text).is_some() {
                 to.push(path);
             } else {
                 say(&format!(
@@ -111,10 +103,74 @@ fn below(folder: &Path, to: &mut Vec<PathBuf>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A file that validation reads.
+#[derive(Clone, Copy)]
+enum Other {
+    Fit,
+    Measurements,
+}
+
+/// What validation would read a text as.
+fn other(text: &str) -> Option<Other> {
+    if is_measurements(text) {
+        Some(Other::Measurements)
+    } else {
+        is_spec(text).then_some(Other::Fit)
+    }
+}
+
+/// What there is to say of a fit's file without faults.
+fn fit(path: &Path, name: &str, text: &str) -> Result<String, Failure> {
+    let spec = read_spec(name, text).map_err(Failure::Faults)?;
+    let checked = spec.check(&Shelf::near(path)).map_err(Failure::Faults)?;
+    let so_many = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let says = format!(
+        "{name}: ok, a fit of {} in {} of profiles (`crossinfer fit` checks its rows)",
+        so_many(spec.free.len(), "parameter"),
+        so_many(checked.numbers, "place"),
+    );
+    let mut out = hanging(&says, 0);
+    for profile in &checked.absent {
+        out += &hanging(
+            &format!(
+                "warning: profile `{profile}` is not found from here; its numbers were not checked"
+            ),
+            2,
+        );
+    }
+    Ok(out)
+}
+
+/// What there is to say of measurements without faults.
+fn measurements(name: &str, text: &str) -> Result<String, Failure> {
+    let shelf = Shelf::here();
+    let lab = Lab::new(&shelf, Draws { count: 0, seed: 0 });
+    let file = lab.read(name, text).map_err(Failure::Faults)?;
+    let of = |role: Role| file.rows.iter().filter(|row| row.role == role).count();
+    let rows = file.rows.iter();
+    let unplayed = rows.filter(|row| Lab::configurations(&file, row).is_err());
+    let says = format!(
+        "{name}: ok, measurements, {} outcomes and {} calibration rows; {} in all have no scenario (`crossinfer validate \
+         published` says why)",
+        of(Role::Outcome),
+        of(Role::Calibration),
+        unplayed.count()
+    );
+    Ok(hanging(&says, 0))
+}
+
 /// What there is to say of a file without faults.
 fn check(path: &Path) -> Result<String, Failure> {
     let text = read(path)?;
     let name = path.to_string_lossy();
+    match other(&text) {
+        Some(Other::Fit) => return fit(path, &name, &text),
+        Some(Other::Measurements) => return measurements(&name, &text),
+        None => {}
+    }
     let kind = load::detect_kind(&text);
     let numbers = match kind {
         Some(Kind::Soc) => load::check_soc(&name, &text),

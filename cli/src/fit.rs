@@ -49,8 +49,8 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let text = read(&arguments.spec)?;
     let spec = read_spec(&arguments.spec.to_string_lossy(), &text).map_err(Failure::Faults)?;
-    let file = arguments.source.read()?;
     let shelf = Shelf::near(&arguments.spec);
+    let file = arguments.source.read(&shelf)?;
     let fit: Fit = fit::fit(&shelf, &spec, &file).map_err(Failure::Faults)?;
     if let Some(folder) = &arguments.out {
         for written in fit.profiles(&shelf).map_err(Failure::Faults)? {

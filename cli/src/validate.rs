@@ -10,9 +10,7 @@ use validation::corun::{self, CorunError, Matrix, Score, Splits};
 use validation::fit::{self, Fit, read_spec};
 use validation::folder::Stock;
 use validation::oracles;
-use validation::published::{
-    Comparison, Draws, Lab, Measurements, Role, compare, read_measurements,
-};
+use validation::published::{Comparison, Draws, Lab, Measurements, Role, compare};
 use validation::report;
 
 use crate::document::{self, Document};
@@ -221,8 +219,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Source {
-    /// Reads the measurements that the user named.
-    pub(crate) fn read(&self) -> Result<Measurements, Failure> {
+    /// Reads the measurements that the user named, and checks what they name.
+    pub(crate) fn read(&self, stock: &dyn Stock) -> Result<Measurements, Failure> {
         let named = self.measurements.clone();
         let path = named.or_else(|| env::var_os("CROSSINFER_MEASUREMENTS").map(PathBuf::from));
         let path = path.ok_or_else(|| {
@@ -232,19 +230,20 @@ impl Source {
             )
         })?;
         let text = read(&path)?;
-        read_measurements(&path.to_string_lossy(), &text).map_err(Failure::Faults)
+        let lab = Lab::new(stock, Draws { count: 0, seed: 0 });
+        lab.read(&path.to_string_lossy(), &text)
+            .map_err(Failure::Faults)
     }
 }
 
 fn predictions(source: &Source, intervals: &Intervals) -> Result<Comparison, Failure> {
-    let file = source.read()?;
     let shelf = Shelf::here();
+    let file = source.read(&shelf)?;
     let draws = Draws {
         count: intervals.draws,
         seed: intervals.seed,
     };
     let mut lab = Lab::new(&shelf, draws);
-    lab.read_by(&file).map_err(Failure::Faults)?;
     let mut comparison = compare(&mut lab, &file).map_err(Failure::Faults)?;
     let profiles = lab.profiles().into_iter();
     let replaced = profiles.filter(|(file, _)| Shelf::replaces(file));
@@ -399,7 +398,7 @@ fn little_on_shipped(shelf: &Shelf) -> Result<Vec<oracles::Outcome>, Failure> {
 
 /// The fits that the user named, else those that come with crossinfer and find rows; and the others' names.
 fn fits(arguments: &Report) -> Result<(Vec<Fit>, Vec<String>), Failure> {
-    let file = arguments.source.read()?;
+    let file = arguments.source.read(&Shelf::here())?;
     let (mut fits, mut without_rows) = (Vec::new(), Vec::new());
     let mut run = |shelf: &Shelf, name: &str, text: &str, named: bool| {
         let spec = read_spec(name, text)?;

@@ -53,6 +53,20 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Takes up others; what two files find in a third is one fault.
+    pub fn add(&mut self, others: Self) {
+        for (name, text) in others.sources {
+            if !self.sources.iter().any(|(known, _)| *known == name) {
+                self.sources.push((name, text));
+            }
+        }
+        for fault in others.list {
+            if !self.list.contains(&fault) {
+                self.list.push(fault);
+            }
+        }
+    }
+
     /// The text of `file`, empty if it could not be read.
     pub fn source(&self, file: &str) -> &str {
         self.sources

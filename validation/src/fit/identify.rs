@@ -29,7 +29,7 @@ pub struct Group {
 /// What the Jacobian says.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    /// Combinations along which one can go through a large part of the search range.
+    /// Combinations of what rows see, along which one can go through a large part of the search range.
     pub(super) weak: Vec<Direction>,
     /// Whether one of them is, were the rows' errors as they are stated.
     pub(super) flat: bool,
@@ -71,7 +71,16 @@ pub(super) fn shape(problem: &Problem<'_>, profiled: &Profiled) -> Shape {
         return Shape::default();
     };
     let groups = groups(problem, &jacobian);
-    let weak = weak_directions(problem, profiled, jacobian);
+    // What no row sees is in no combination with what rows do.
+    let (seen, names): (Vec<usize>, Vec<&str>) = problem
+        .spec
+        .free
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !profiled.unseen.contains(at))
+        .map(|(at, free)| (at, free.name.as_str()))
+        .unzip();
+    let weak = weak_directions(&names, profiled, jacobian.select_columns(&seen));
     Shape {
         groups,
         flat: weak.iter().any(|(stated, _)| *stated >= HALF),
@@ -114,7 +123,7 @@ fn groups(problem: &Problem<'_>, jacobian: &DMatrix<f64>) -> Vec<Group> {
 
 /// Directions in which one can go far, each with how far one could were the rows' errors as stated.
 fn weak_directions(
-    problem: &Problem<'_>,
+    names: &[&str],
     profiled: &Profiled,
     jacobian: DMatrix<f64>,
 ) -> Vec<(f64, Direction)> {
@@ -128,10 +137,10 @@ fn weak_directions(
         if reach < HALF {
             continue;
         }
-        let names = problem.spec.free.iter().map(|free| free.name.clone());
         let along = vectors.row(row);
-        let weights = names.zip(along.iter().copied());
+        let weights = names.iter().zip(along.iter().copied());
         let weights = weights.filter(|(_, weight)| weight.abs() >= WEIGHT_MIN);
+        let weights = weights.map(|(name, weight)| ((*name).to_owned(), weight));
         let mut weights: Vec<(String, f64)> = weights.collect();
         // Signs of a direction are arbitrary: the first parameter goes up.
         if weights.first().is_some_and(|(_, weight)| *weight < 0.0) {

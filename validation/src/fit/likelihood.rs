@@ -3,6 +3,7 @@
 use super::identify::standard_errors;
 use super::problem::Problem;
 use super::solve::{Best, minimise};
+use super::unseen::{rested, unseen};
 
 /// By how much the sum of squares may rise: the 95 % quantile of χ² with one degree of freedom.
 pub(super) const RISE: f64 = 3.841_458_820_694_124;
@@ -24,6 +25,8 @@ const NEARLY: f64 = 0.1;
 const APART: f64 = 0.01;
 /// How often a walk may find a better minimum and begin again.
 const RESTARTS: u32 = 3;
+/// Points of the walks at which it is tried whether rows see a parameter.
+const LOOKED_AT_MAX: usize = 16;
 
 /// The minimum with its surroundings.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +41,8 @@ pub(super) struct Profiled {
     pub(super) within: Vec<Vec<f64>>,
     /// Starts that ended at another minimum within the rise, beyond the ends of the walks.
     pub(super) apart: usize,
+    /// Parameters that no row sees. All points above hold them at the profiles' own values.
+    pub(super) unseen: Vec<usize>,
 }
 
 /// Ends of a parameter's interval, as parts of its scale.
@@ -53,35 +58,54 @@ pub(super) struct Ends {
     pub(super) high_found: bool,
 }
 
-/// Walks every parameter both ways from the best of these minima. A walk does not cross a ridge: minima of
+impl Ends {
+    /// Those of a parameter that no row sees.
+    const BOUNDS: Self = Self {
+        low: 0.0,
+        low_found: false,
+        high: 1.0,
+        high_found: false,
+    };
+}
+
+/// Walks every parameter that the rows see both ways from the best of these minima. A walk does not cross a ridge: minima of
 /// other starts that are as good as the rise allows extend the ends to themselves.
 pub(super) fn profile_all(problem: &Problem<'_>, minima: &[Best]) -> Option<Profiled> {
     let best = minima.iter().min_by(|a, b| a.chi2.total_cmp(&b.chi2))?;
-    let mut profiled = walk_all(problem, best.clone());
+    // What another minimum that is as good sees, the rows see.
+    let as_good = minima.iter().filter(|other| {
+        let rise = RISE * misfit(problem, best, 0);
+        other.chi2 <= best.chi2 + rise
+    });
+    let as_good = as_good.map(|other| &other.parts);
+    let blind = unseen(problem, as_good, 0..best.parts.len());
+    let mut profiled = walk_all(problem, best.clone(), blind);
     for other in minima {
         if other.chi2 > profiled.best.chi2 + profiled.rise {
             continue;
         }
+        let parts = rested(problem, &other.parts, &profiled.unseen);
         let mut apart = false;
-        for (ends, &part) in profiled.ends.iter_mut().zip(&other.parts) {
+        for (ends, &part) in profiled.ends.iter_mut().zip(&parts) {
             apart |= part < ends.low - APART || part > ends.high + APART;
             ends.low = ends.low.min(part);
             ends.high = ends.high.max(part);
         }
         if apart {
             profiled.apart += 1;
-            profiled.within.push(other.parts.clone());
+            profiled.within.push(parts);
         }
     }
-    keep_unseen(problem, &mut profiled);
+    keep_open(problem, &mut profiled);
     Some(profiled)
 }
 
-fn walk_all(problem: &Problem<'_>, best: Best) -> Profiled {
-    let mut best = best;
+fn walk_all(problem: &Problem<'_>, best: Best, blind: Vec<usize>) -> Profiled {
+    let (mut best, mut blind) = (best, blind);
     let mut restarts = 0;
     loop {
-        let rise = RISE * misfit(problem, &best);
+        best.parts = rested(problem, &best.parts, &blind);
+        let rise = RISE * misfit(problem, &best, blind.len());
         let errors = standard_errors(problem, &best.parts);
         let mut profiled = Profiled {
             within: vec![best.parts.clone()],
@@ -89,9 +113,14 @@ fn walk_all(problem: &Problem<'_>, best: Best) -> Profiled {
             apart: 0,
             rise,
             best,
+            unseen: blind,
         };
         let mut better: Option<Best> = None;
         for (at, error) in errors.into_iter().enumerate() {
+            if profiled.unseen.contains(&at) {
+                profiled.ends.push(Ends::BOUNDS);
+                continue;
+            }
             let mut sides = [(0.0, false); 2];
             for (side, direction) in sides.iter_mut().zip([-1.0, 1.0]) {
                 let mut walk = Walk {
@@ -110,6 +139,14 @@ fn walk_all(problem: &Problem<'_>, best: Best) -> Profiled {
                 high_found,
             });
         }
+        let step = profiled.within.len().div_ceil(LOOKED_AT_MAX).max(1);
+        let visited = profiled.within.iter().step_by(step);
+        blind = unseen(problem, visited, profiled.unseen.iter().copied());
+        if blind.len() < profiled.unseen.len() {
+            // Where the others can go, rows see one of these after all.
+            best = profiled.best;
+            continue;
+        }
         match better.and_then(|better| minimise(problem, &better.parts, &[])) {
             Some(lower)
                 if lower.settled
@@ -124,21 +161,21 @@ fn walk_all(problem: &Problem<'_>, best: Best) -> Profiled {
     }
 }
 
-/// Leaves each parameter that the rows do not identify at the profile's own value where that explains them nearly as
+/// Leaves each parameter that the rows see and do not identify at the profile's own value where that explains them nearly as
 /// well: where a search happened to end is no better. The others make up for it.
-fn keep_unseen(problem: &Problem<'_>, profiled: &mut Profiled) {
+fn keep_open(problem: &Problem<'_>, profiled: &mut Profiled) {
     // Not widened by a misfit: rows that contradict each other do not make another point as good.
     let most = profiled.best.chi2 + NEARLY * RISE;
     let own = problem.own_parts();
-    let mut held = Vec::new();
+    let mut held = profiled.unseen.clone();
     let mut kept = profiled.best.clone();
     for (at, ends) in profiled.ends.iter().enumerate() {
-        if ends.low_found || ends.high_found {
+        if ends.low_found || ends.high_found || profiled.unseen.contains(&at) {
             continue;
         }
         let mut parts = kept.parts.clone();
         parts[at] = own[at];
-        // As it is if no row sees it, else with the others moved.
+        // As they are if that is enough, else with the others moved.
         let alone = problem.chi2(&parts).map(|chi2| Best {
             parts: parts.clone(),
             chi2,
@@ -158,13 +195,18 @@ fn keep_unseen(problem: &Problem<'_>, profiled: &mut Profiled) {
 }
 
 /// By what factor the rows' errors must be larger than stated for the fit to be as good as they say;
-/// at least 1.
-pub(super) fn misfit(problem: &Problem<'_>, best: &Best) -> f64 {
-    let freedom = problem.rows.len().saturating_sub(best.parts.len());
-    if freedom == 0 {
-        return 1.0;
+/// at least 1. `unseen` parameters explain nothing.
+pub(super) fn misfit(problem: &Problem<'_>, best: &Best, unseen: usize) -> f64 {
+    match freedom(problem, unseen) {
+        0 => 1.0,
+        freedom => (best.chi2 / freedom as f64).max(1.0),
     }
-    (best.chi2 / freedom as f64).max(1.0)
+}
+
+/// Rows less parameters that they see; 0 where there are no more rows than those.
+pub(super) fn freedom(problem: &Problem<'_>, unseen: usize) -> usize {
+    let seen = problem.spec.free.len().saturating_sub(unseen);
+    problem.rows.len().saturating_sub(seen)
 }
 
 struct Walk<'w, 'p> {
@@ -244,7 +286,9 @@ impl Walk<'_, '_> {
     fn look(&mut self, from: &[f64], part: f64) -> Option<Point> {
         let mut start = from.to_vec();
         start[self.at] = part;
-        let found = minimise(self.problem, &start, &[self.at])?;
+        let mut held = self.profiled.unseen.clone();
+        held.push(self.at);
+        let found = minimise(self.problem, &start, &held)?;
         let rise = found.chi2 - self.profiled.best.chi2;
         let known = self.better.as_ref().unwrap_or(&self.profiled.best);
         if found.chi2 < known.chi2 {

@@ -6,16 +6,21 @@
 //! do not identify. Only rows with `role = "calibration"` enter. [`Fit::profiles`] writes the profiles.
 
 mod account;
+mod check;
 mod identify;
 mod likelihood;
+mod predict;
 mod problem;
 mod result;
 mod solve;
 mod spec;
+mod unseen;
 mod write;
 
+pub use check::{Checked, is_spec};
 pub use identify::{Direction, Group};
+pub use predict::{HeldOut, Hidden};
 pub use problem::fit;
-pub use result::{Fit, FittedRow, HeldOut, Identified, Parameter, Side};
+pub use result::{Fit, FittedRow, Identified, Parameter, Side};
 pub use spec::{Filter, Free, Scale, Spec, Target, fit_schema, read_spec};
 pub use write::Written;

@@ -9,6 +9,7 @@ use sim::load::{Numbers, Source};
 use sim::world::Provenance;
 
 use super::account::playable;
+use super::check::nearest;
 use super::result::{Fit, FittedRow, Parameter};
 use super::spec::{Spec, Target};
 use super::{identify, likelihood, result, solve};
@@ -56,10 +57,10 @@ pub(super) struct Observation<'p> {
 /// # Errors
 ///
 /// Faults of the specification, of what its rows name, or of the profiles; a specification whose rows
-/// no scenario plays, or that names a number that its scenarios do not read, is one, and so is a key of a scenario that
-/// changes nothing ([`Lab::read_by`]).
+/// no scenario plays, or that names a number that its scenarios do not read, is one, and so is what the file names
+/// wrongly ([`Lab::check`]).
 pub fn fit(stock: &dyn Stock, spec: &Spec, file: &Measurements) -> Result<Fit, Faults> {
-    Lab::new(stock, Draws { count: 0, seed: 0 }).read_by(file)?;
+    Lab::new(stock, Draws { count: 0, seed: 0 }).check(file)?;
     let problem = Problem::new(stock, spec, file)?;
     let starts = solve::starts(&problem);
     let solved: Vec<Option<solve::Best>> = starts
@@ -286,16 +287,12 @@ impl<'p> Problem<'p> {
                 .keys()
                 .filter(of_file)
                 .map(|(_, path)| path.as_str());
-            let mut near: Vec<(usize, &str)> = paths
-                .map(|path| (strsim::levenshtein(path, &target.path), path))
-                .collect();
-            near.sort_unstable();
-            let near: Vec<&str> = near.into_iter().take(3).map(|(_, path)| path).collect();
+            let help = nearest(paths, &target.path);
             return Err(self.fault(
                 &target.path_at,
                 format!("`{}` has no number `{}`", target.profile, target.path),
                 "not there",
-                &format!("the nearest are {}", near.join(", ")),
+                &help,
             ));
         };
         Ok(Place {
@@ -458,7 +455,7 @@ impl<'p> Problem<'p> {
 }
 
 /// A profile by its key as the file at `near` finds it, or by its path relative to that file.
-fn profile(stock: &dyn Stock, near: &str, key: &str) -> Option<Source> {
+pub(super) fn profile(stock: &dyn Stock, near: &str, key: &str) -> Option<Source> {
     if std::path::Path::new(key)
         .extension()
         .is_some_and(|extension| extension == "toml")

@@ -8,15 +8,13 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use super::account::Account;
 use super::identify::{Direction, Group, Shape};
-use super::likelihood::{Ends, Profiled, misfit};
-use super::problem::{Observation, Place, Problem, plain};
+use super::likelihood::{Ends, Profiled, freedom, misfit};
+use super::predict::{HeldOut, predict};
+use super::problem::{Place, Problem, plain};
 use super::solve::Best;
 use super::write::{self, Overlay, Written};
 use crate::folder::Stock;
 use crate::published::{Bench, Configuration, Measurements, Role, Row};
-
-/// Points of the confidence set at which the outcomes are predicted.
-const POINTS_MAX: usize = 64;
 
 /// A fit.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ pub struct Fit {
     pub rows: Vec<FittedRow>,
     /// Sum of squared residuals, in standard deviations.
     pub chi2: f64,
-    /// Rows less parameters; 0 where there are no more rows than parameters.
+    /// Rows less the parameters that they see; 0 where there are no more rows than those.
     pub freedom: usize,
     /// By what factor the squares of the rows' errors were enlarged for the intervals, because the fit is
     /// worse than they say; at least 1.
@@ -54,7 +52,7 @@ pub struct Fit {
     pub apart: usize,
     /// Error of the rows that state no standard deviation, as a part of their values: assumed, not measured.
     pub assumed_error: f64,
-    /// Combinations of parameters that the rows do not pin down.
+    /// Combinations of parameters that the rows see and do not pin down.
     pub weak: Vec<Direction>,
     /// The parameters in groups that no row ties to each other; empty where a row cannot be predicted beside the
     /// minimum.
@@ -145,19 +143,6 @@ pub struct FittedRow {
     pub sigma: f64,
 }
 
-/// An outcome as the fit predicts it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HeldOut {
-    /// The row.
-    pub row: Row,
-    /// Value with the best parameters, in the row's unit.
-    pub value: f64,
-    /// Least value over the fit's 95 % confidence set.
-    pub low: f64,
-    /// Largest value over it.
-    pub high: f64,
-}
-
 impl FittedRow {
     /// By how many standard deviations it is off.
     pub fn sigmas(&self) -> f64 {
@@ -167,13 +152,6 @@ impl FittedRow {
     /// Its error; see [`Row::error_of`].
     pub fn error(&self) -> f64 {
         self.row.error_of(self.fitted)
-    }
-}
-
-impl HeldOut {
-    /// Its error; see [`Row::error_of`].
-    pub fn error(&self) -> f64 {
-        self.row.error_of(self.value)
     }
 }
 
@@ -212,19 +190,16 @@ pub(super) fn build(
     shape: Shape,
 ) -> Result<Fit, Faults> {
     let spec = problem.spec;
-    let unseen = |name: &String| {
-        let mut groups = shape.groups.iter();
-        groups.any(|group| group.rows == 0 && group.parameters.contains(name))
-    };
     let ended = || solved.iter().flatten();
     let account = Account::of(spec, file);
-    let misfit = misfit(problem, &profiled.best);
+    let misfit = misfit(problem, &profiled.best, profiled.unseen.len());
     let outcomes = problem.outcomes(file)?;
     let parts = &profiled.best.parts;
     let values = problem.values(parts);
     let parameters = spec.free.iter().zip(values).zip(&profiled.ends);
-    let parameters = parameters.zip(problem.places()).zip(parts);
-    let parameters = parameters.map(|((((free, value), &ends), places), part)| {
+    let parameters = parameters.zip(problem.places()).zip(parts).enumerate();
+    let parameters = parameters.map(|(at, ((((free, value), &ends), places), part))| {
+        let seen = !profiled.unseen.contains(&at);
         let at = |part: f64| free.scale.at(free.low, free.high, part);
         Parameter {
             name: free.name.clone(),
@@ -232,7 +207,7 @@ pub(super) fn build(
             low: at(ends.low).min(value),
             high: at(ends.high).max(value),
             identified: Identified::of(ends),
-            seen: Identified::of(ends) != Identified::No || !unseen(&free.name),
+            seen,
             was: places[0].number.value / places[0].times,
             bounds: [free.low, free.high],
             at_bound: match *part {
@@ -258,7 +233,7 @@ pub(super) fn build(
         parameters,
         rows: problem.fitted(parts),
         chi2: profiled.best.chi2,
-        freedom: problem.rows.len().saturating_sub(parts.len()),
+        freedom: freedom(problem, profiled.unseen.len()),
         misfit,
         starts: solved
             .iter()
@@ -292,35 +267,6 @@ pub(super) fn build(
             .flat_map(|row| row.configurations.clone())
             .collect(),
     })
-}
-
-/// The outcomes at the minimum, and their range over the confidence set.
-fn predict(
-    problem: &Problem<'_>,
-    outcomes: &[Observation<'_>],
-    profiled: &Profiled,
-) -> Vec<HeldOut> {
-    let within = &profiled.within;
-    let step = within.len().div_ceil(POINTS_MAX).max(1);
-    let points = || within.iter().step_by(step);
-    outcomes
-        .iter()
-        .filter_map(|outcome| {
-            let one = std::slice::from_ref(outcome);
-            let mut values = points().filter_map(|parts| Some(problem.predict(one, parts)?[0]));
-            // The first point is the minimum.
-            let value = values.next()?;
-            let (low, high) = values.fold((value, value), |(low, high), value| {
-                (low.min(value), high.max(value))
-            });
-            Some(HeldOut {
-                row: outcome.row.clone(),
-                value,
-                low,
-                high,
-            })
-        })
-        .collect()
 }
 
 impl Fit {
@@ -357,6 +303,16 @@ impl Fit {
             bench.world(configuration, &Numbers::default())?;
         }
         Ok(all)
+    }
+
+    /// The parameters that rows see: the ones that are fitted.
+    pub fn seen(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(|parameter| parameter.seen)
+    }
+
+    /// The parameters that no row sees: the profiles' values stay.
+    pub fn unseen(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(|parameter| !parameter.seen)
     }
 
     /// Groups of parameters with rows, but no more rows than parameters: their rows' residuals say nothing.
@@ -424,6 +380,7 @@ impl Fit {
                 ("predicted", json!(held.value)),
                 ("low", json!(held.low)),
                 ("high", json!(held.high)),
+                ("with_unseen", json!(held.hidden)),
                 ("error", json!(held.error())),
                 ("error_in", json!(unit(&held.row))),
             ];

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use sim::diag::{Diagnostic, Faults};
-use sim::load::{self, Files, Kind, Library, Source};
+use sim::load::{Files, Kind, Library, Source};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 
+use super::check::numbers_of;
 use super::problem::{Place, plain};
 use super::result::{Fit, Identified, Parameter};
 use crate::folder::Stock;
@@ -119,12 +120,10 @@ pub(super) fn write(
     let origin = fit.origin.clone();
     let mut used = BTreeSet::from([origin.clone()]);
     let set = |path: &str| numbers.iter().any(|(_, place)| place.number.path == path);
-    let check = |text: &str| match load::detect_kind(text) {
-        Some(Kind::Soc) => load::check_soc(name, text),
-        Some(Kind::Model) => load::check_model(name, text),
-        _ => load::check_costs(name, text),
-    };
-    for number in check(text)?.iter().filter(|number| !set(&number.path)) {
+    for number in numbers_of(name, text)?
+        .iter()
+        .filter(|number| !set(&number.path))
+    {
         used.insert(number.origin.clone());
     }
     for (parameter, place) in numbers {
@@ -160,7 +159,7 @@ pub(super) fn write(
         origins.insert(&origin, Item::Table(says));
     }
     let text = document.to_string();
-    check(&text)?;
+    numbers_of(name, &text)?;
     Ok(Written {
         file: name.to_owned(),
         text,
@@ -277,7 +276,7 @@ fn note(fit: &Fit, numbers: &[(&Parameter, &Place)]) -> String {
         "{}: {} fitted to {} by weighted least squares, worst residual {:.1} %; low and high \
          are the 95 % interval of the profile likelihood",
         fit.title,
-        count(fit.parameters.len(), "number"),
+        count(fit.seen().count(), "number"),
         count(fit.rows.len(), "row"),
         fit.worst(),
     );

@@ -63,32 +63,40 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// Reads a row's scenarios, and checks that their policies can play them and that the row is of their SoC. What the measurement file
-    /// names wrongly is a fault of that file.
+    /// The worlds of a row's scenarios under their policies, if all can be played and the row is of the first one's SoC.
+    /// What the measurement file names wrongly is a fault of that file.
     pub(crate) fn open(
         &self,
         file: &Measurements,
         row: &Row,
         configurations: &[Configuration],
-    ) -> Result<(), Faults> {
+    ) -> Result<Vec<World>, Faults> {
+        let mut all = Faults::default();
+        let mut worlds = Vec::with_capacity(configurations.len());
         for (at, configuration) in configurations.iter().enumerate() {
             let own = row.own.as_ref();
             let place = own.and_then(|own| match at {
                 0 => Some(&own.this),
                 _ => own.against.as_ref(),
             });
-            let world = match (self.world(configuration, &Numbers::default()), place) {
+            match (self.world(configuration, &Numbers::default()), place) {
                 (Err(faults), Some(place)) if faults.sources.is_empty() => {
-                    return Err(at_place(faults, file, place));
+                    all.add(at_place(faults, file, place));
                 }
-                (world, _) => world?,
-            };
-            // What it is measured against may be another SoC.
-            if at == 0 && place.is_some() && world.soc_key != row.platform {
-                return Err(other_soc(file, row, &world.soc_key));
+                (Err(faults), _) => all.add(faults),
+                (Ok(world), _) => {
+                    // What it is measured against may be another SoC.
+                    if at == 0 && place.is_some() && world.soc_key != row.platform {
+                        all.add(other_soc(file, row, &world.soc_key));
+                    }
+                    worlds.push(world);
+                }
             }
         }
-        Ok(())
+        if all.list.is_empty() {
+            return Ok(worlds);
+        }
+        Err(all)
     }
 
     /// The scenario of a configuration with other numbers.

@@ -53,8 +53,9 @@ pub struct Errors {
 ///
 /// # Errors
 ///
-/// Faults of the scenarios and profiles that the rows name.
+/// All faults of what the rows name ([`Lab::check`]).
 pub fn compare(lab: &mut Lab<'_>, file: &Measurements) -> Result<Comparison, Faults> {
+    lab.check(file)?;
     let mut rows = Vec::with_capacity(file.rows.len());
     for row in &file.rows {
         rows.push(Compared {

@@ -1,5 +1,7 @@
 //! Which scenario of `scenarios/published/` plays which published row, and which rows none does.
 
+use std::collections::BTreeSet;
+
 use super::metric::Metric;
 use super::rows::Row;
 use crate::words::count;
@@ -116,9 +118,12 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     "table6" ["64 MiB"] "npu" => own("table8");
     "table6" ["64 MiB"] "cpu+gpu" => own("table8");
     "table6" ["64 MiB"] "cpu+npu" => own("table8");
+    "table6" ["64 MiB"] "gpu+npu" => own("table8");
+    "table6" ["64 MiB"] "cpu+gpu+npu" => own("table8");
     "table8" [] "cpu-only" => under("table8", CPU);
     "table8" [] "gpu-only" => under("table8", GPU);
     "table8" [] "crossinfer" => own("table8");
+    "table8" [] "naive" => under("table8", "naive");
     "table10" ["OneVision-0.5B"] "cpu-only" => under("table10-onevision-0.5b", CPU);
     "table10" ["OneVision-0.5B"] "gpu-only" => under("table10-onevision-0.5b", GPU);
     "table10" ["OneVision-0.5B"] "crossinfer" => own("table10-onevision-0.5b");
@@ -128,6 +133,9 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     "table10" ["FastVLM-1.5B"] "cpu-only" => under("table10-fastvlm-1.5b", CPU);
     "table10" ["FastVLM-1.5B"] "gpu-only" => under("table10-fastvlm-1.5b", GPU);
     "table10" ["FastVLM-1.5B"] "crossinfer" => own("table10-fastvlm-1.5b");
+    "table10" ["OneVision-0.5B"] "naive" => under("table10-onevision-0.5b", "naive");
+    "table10" ["FastVLM-0.5B"] "naive" => under("table10-fastvlm-0.5b", "naive");
+    "table10" ["FastVLM-1.5B"] "naive" => under("table10-fastvlm-1.5b", "naive");
     }
     rk3588 {
     "table9" ["OneVision-7B"] "cpu-only" => under("table9-7b", CPU);
@@ -136,6 +144,8 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     "table9" ["FastVLM-0.5B"] "cpu-only" => under("table9-fastvlm", CPU);
     "table9" ["FastVLM-0.5B"] "gpu-only" => under("table9-fastvlm", GPU);
     "table9" ["FastVLM-0.5B"] "crossinfer" => own("table9-fastvlm");
+    "table9" ["OneVision-7B"] "naive" => under("table9-7b", "naive");
+    "table9" ["FastVLM-0.5B"] "naive" => under("table9-fastvlm", "naive");
     "table12" ["112-token"] "naive" => under("table12", "naive");
     "table12" ["112-token"] "cpu-only" => under("table12", CPU);
     "table12" ["112-token"] "gpu-only" => under("table12", GPU);
@@ -145,9 +155,19 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
         own("fig9b-medium"), under("fig9b-medium", CPU), under("fig9b-medium", GPU),
         own("fig9b-long"), under("fig9b-long", CPU), under("fig9b-long", GPU);
     "fig11c" [] "import over recompute" => own("fig11c-import"), own("fig11c-recompute");
+    "fig11c" [] "import" => own("fig11c-import");
+    "fig11c" [] "recompute" => own("fig11c-recompute");
+    "fig16" [] "reuse" => own("fig16-reuse");
+    "fig16" [] "rebuild" => own("fig16-rebuild");
     "fig16" [] "reuse over rebuild" => own("fig16-reuse"), own("fig16-rebuild");
     }
 };
+
+const RESIDENT: &str =
+    "a process's resident memory holds its runtime's buffers, which no profile has";
+
+/// What stands between the names of two configurations of a table that a row compares.
+const OVER: &str = " over ";
 
 /// Rows that no scenario predicts: table or figure, words of the row, and why.
 const NOT_COVERED: &[(&str, &[&str], &str)] = &[
@@ -156,11 +176,10 @@ const NOT_COVERED: &[(&str, &[&str], &str)] = &[
         &["llama.cpp"],
         "the costs of this model are of the other runtimes, which draw less power",
     ),
-    (
-        "table5",
-        &["peak_rss"],
-        "a process's resident memory holds its runtime's buffers, which no profile has",
-    ),
+    ("table1a", &["peak_rss"], RESIDENT),
+    ("table3", &["peak_rss"], RESIDENT),
+    ("table5", &["peak_rss"], RESIDENT),
+    ("table7", &["peak_rss"], RESIDENT),
     (
         "table6",
         &["256 MiB"],
@@ -188,8 +207,9 @@ pub(super) fn holds(row: &Row, id: &str, words: &[&str]) -> bool {
             .all(|word| parts.iter().any(|part| part.contains(word)))
 }
 
-/// The experiment that predicts a row, or why none does.
-pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
+/// What is played for a row, or why nothing is. A row may also compare two configurations of its table, as
+/// `overlap over serial`.
+pub fn experiment(row: &Row) -> Result<Vec<Play>, String> {
     let mut of_id = EXPERIMENTS.iter().filter(|known| known.id == row.id);
     if let Some(published) = of_id.next()
         && published.platform != row.platform
@@ -206,16 +226,16 @@ pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
     {
         return Err((*why).to_owned());
     }
-    let found = EXPERIMENTS.iter().find(|experiment| {
-        experiment.config == row.config && holds(row, experiment.id, experiment.about)
-    });
-    let found = found.ok_or_else(|| {
-        if recognised(row) {
-            "no scenario of this published experiment plays it"
-        } else {
-            "no published experiment is called so, and the file names no scenario for it"
-        }
-    })?;
+    let of_config = |config: &str| {
+        let mut all = EXPERIMENTS.iter();
+        all.find(|known| known.config == config && holds(row, known.id, known.about))
+    };
+    let found = of_config(&row.config).map(|found| found.plays.to_vec());
+    let both = || {
+        let (this, other) = row.config.split_once(OVER)?;
+        Some([of_config(this)?.plays, of_config(other)?.plays].concat())
+    };
+    let plays = found.or_else(both).ok_or_else(|| unplayed(row))?;
     let Some(metric) = row.metric() else {
         return Err(format!(
             "no metric `{}`: there are {}",
@@ -233,14 +253,41 @@ pub fn experiment(row: &Row) -> Result<&'static Experiment, String> {
             units.join(", ")
         ));
     }
-    if let Err(needs) = metric.of_configurations(found.plays.len()) {
+    if let Err(needs) = metric.of_configurations(plays.len()) {
         return Err(format!(
             "`{}` is read from {needs}, and this published experiment is of {}",
             row.metric,
-            count(found.plays.len(), "configuration"),
+            count(plays.len(), "configuration"),
         ));
     }
-    Ok(found)
+    Ok(plays)
+}
+
+/// Why no experiment plays a row: what it says that none has.
+fn unplayed(row: &Row) -> String {
+    if !recognised(row) {
+        return "no published experiment is called so, and the file names no scenario for it"
+            .to_owned();
+    }
+    let of_id = || EXPERIMENTS.iter().filter(|known| known.id == row.id);
+    let listed = |words: BTreeSet<String>| words.into_iter().collect::<Vec<_>>().join(", ");
+    let about = |known: &&Experiment| holds(row, known.id, known.about);
+    let configs: BTreeSet<String> = of_id()
+        .filter(about)
+        .map(|known| format!("`{}`", known.config))
+        .collect();
+    if configs.is_empty() {
+        let told = of_id().filter(|known| !known.about.is_empty());
+        let words = told.map(|known| format!("`{}`", known.about.join("` with `")));
+        return format!(
+            "no scenario plays it: this published experiment is told by the words {} in `model` or `setting`",
+            listed(words.collect())
+        );
+    }
+    format!(
+        "no scenario plays its configuration: of this published experiment there are {}, and one of them over another",
+        listed(configs)
+    )
 }
 
 #[cfg(test)]
@@ -276,6 +323,22 @@ mod tests {
             assert!(why.contains(&says), "{why}");
         }
         assert!(experiment(&row("fig16", "reuse over rebuild", "throughput", "req/s")).is_err());
+        // Two configurations of a table, the first over the second; and each by itself.
+        let over = |config: &str, metric: &str, unit: &str| {
+            let plays = experiment(&row("table9", config, metric, unit))?;
+            Ok(plays.iter().map(|play| play.policy).collect())
+        };
+        let ratio = over("crossinfer over cpu-only", "throughput_ratio", "x");
+        assert_eq!(ratio, Ok(vec![None, Some(CPU)]));
+        let turned: Result<Vec<_>, String> =
+            over("cpu-only over crossinfer", "ttft_mean_change", "%");
+        assert_eq!(turned, Ok(vec![Some(CPU), None]));
+        assert!(over("crossinfer over cpu-only", "throughput", "req/s").is_err());
+        let why = over("crossinfer over best", "throughput_ratio", "x").unwrap_err();
+        assert!(
+            why.contains("there are `cpu-only`, `crossinfer`, `gpu-only`, `naive`, and one"),
+            "{why}"
+        );
         assert!(experiment(&row("table9", "cpu-only", "throughput_ratio", "x")).is_err());
     }
 

@@ -147,36 +147,13 @@ impl<'s> Lab<'s> {
             let all = [Some(this), against.as_ref()].into_iter().flatten();
             return Ok(all.map(|play| own(file, play)).collect());
         }
-        let found = experiment(row)?;
-        Ok(found.plays.iter().map(|&play| play.into()).collect())
+        let plays = experiment(row)?.into_iter();
+        Ok(plays.map(Into::into).collect())
     }
 
-    /// Checks that each key that a scenario of the file sets changes something under one of the policies that the file's
-    /// rows play it with, or under its own.
-    ///
-    /// # Errors
-    ///
-    /// A fault for each key that changes nothing.
-    pub fn read_by(&self, file: &Measurements) -> Result<(), Faults> {
-        let mut asked: BTreeMap<Scenario, BTreeSet<Option<String>>> = BTreeMap::new();
-        for own in file.rows.iter().filter_map(|row| row.own.as_ref()) {
-            for play in std::iter::once(&own.this).chain(&own.against) {
-                let Configuration { scenario, policy } = self::own(file, play);
-                let policies = asked.entry(scenario).or_default();
-                policies.extend([None, policy]);
-            }
-        }
-        for (scenario, policies) in asked {
-            let worlds = policies.into_iter().map(|policy| {
-                let scenario = scenario.clone();
-                let configuration = Configuration { scenario, policy };
-                self.bench.world(&configuration, &Numbers::default())
-            });
-            // What cannot be played is a fault of the row that asks for it.
-            let worlds: Vec<World> = worlds.filter_map(Result::ok).collect();
-            self.bench.read_by(&scenario, &worlds)?;
-        }
-        Ok(())
+    /// Its scenarios.
+    pub(super) fn bench(&self) -> &Bench<'s> {
+        &self.bench
     }
 
     /// What the simulator says in place of a row.
@@ -352,7 +329,7 @@ fn count(failed: &mut Vec<Failed>, why: String) {
 }
 
 /// The configuration that a measurement file names; paths are relative to that file.
-fn own(file: &Measurements, play: &OwnPlay) -> Configuration {
+pub(super) fn own(file: &Measurements, play: &OwnPlay) -> Configuration {
     let folder = std::path::Path::new(&file.name).parent();
     let path = match folder {
         Some(folder) if !folder.as_os_str().is_empty() => {

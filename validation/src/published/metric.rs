@@ -1,8 +1,9 @@
 //! Metrics by name, and how each is read from what a play showed.
 
-use sim::metrics::{LoadVerdict, Metric as Number, Statistic, Time};
+use sim::metrics::{LoadVerdict, Metric as Number, Statistic, Summary, Time};
+use sim::world::World;
 
-use super::play::Outcome;
+use super::play::{Outcome, read_kernel};
 use super::unit::Dimension;
 
 /// A metric of a measurement.
@@ -140,9 +141,37 @@ impl Metric {
     /// engines that read, with `+` between.
     pub(super) fn kernel<'m>(&'m self, config: &'m str) -> Option<&'m str> {
         match &self.base {
-            Base::ReadBandwidth(engine) => Some(engine.as_deref().unwrap_or(config)),
+            Base::ReadBandwidth(engine) if !self.compares() => {
+                Some(engine.as_deref().unwrap_or(config))
+            }
             _ => None,
         }
+    }
+
+    /// Why it cannot be read of any run of a world: it names an engine or a lane that the SoC does not have.
+    pub(super) fn unknown(&self, world: &World) -> Option<String> {
+        let (what, name, known) = match &self.base {
+            Base::Busy(engine) | Base::Energy(engine) => ("engine", engine, engines(world)),
+            Base::Decode(Some(lane)) | Base::Prefill(Some(lane)) => {
+                let lanes = world.lanes.iter().map(|lane| lane.name.as_str());
+                ("lane", lane, lanes.collect())
+            }
+            Base::ReadBandwidth(engine) => {
+                if self.compares() {
+                    return Some(NO_KERNEL_AGAINST.to_owned());
+                }
+                let engine = engine.as_deref()?;
+                return read_kernel(world, engine, engine).err();
+            }
+            _ => return None,
+        };
+        let has = known.contains(&name.as_str());
+        (!has).then(|| lacks(what, name, known.into_iter()))
+    }
+
+    /// Why a read kernel's `config` cannot be read.
+    pub(super) fn unread(&self, world: &World, config: &str) -> Option<String> {
+        read_kernel(world, self.kernel(config)?, config).err()
     }
 
     /// The value, in the simulator's own unit of its dimension: what was measured first, then what it is
@@ -233,7 +262,7 @@ impl Base {
             )),
             Self::Run(number) => number
                 .of(summary)
-                .ok_or_else(|| Missing::Absent(why_none(*number).to_owned())),
+                .ok_or_else(|| Missing::Absent(why_none(*number, summary).to_owned())),
             Self::Busy(engine) => {
                 let engines = &summary.engines;
                 let found = engines.iter().find(|known| known.name == *engine);
@@ -251,14 +280,17 @@ impl Base {
             }
             Self::Decode(lane) => rate(&outcome.decode_rates, lane.as_deref(), outcome),
             Self::Prefill(lane) => rate(&outcome.prefill_rates, lane.as_deref(), outcome),
-            Self::ReadBandwidth(_) => Err(Missing::Wrong(
-                "a read kernel is compared with nothing".to_owned(),
-            )),
+            Self::ReadBandwidth(_) => Err(Missing::Wrong(NO_KERNEL_AGAINST.to_owned())),
         }
     }
 }
 
 const POWERLESS: &str = "the profile says nothing of power";
+const NO_KERNEL_AGAINST: &str = "a read kernel is compared with nothing";
+
+fn engines(world: &World) -> Vec<&str> {
+    world.engines.iter().map(|e| e.name.as_str()).collect()
+}
 
 /// Whether a number depends on how long an overloaded run is.
 fn grows(number: Number, load: LoadVerdict) -> bool {
@@ -271,10 +303,27 @@ fn grows(number: Number, load: LoadVerdict) -> bool {
 }
 
 /// Why a run has no such number.
-fn why_none(number: Number) -> &'static str {
+fn why_none(number: Number, summary: &Summary) -> &'static str {
+    let answered = summary.completed > 0;
     match number {
-        Number::Energy | Number::EnergyPerRequest | Number::MeanPower => POWERLESS,
-        Number::Time(..) => "nothing was measured of it",
+        Number::Energy | Number::EnergyPerRequest | Number::MeanPower
+            if summary.energy_j.is_none() && summary.run_s > 0.0 =>
+        {
+            POWERLESS
+        }
+        Number::Time(Time::Staleness | Time::Publication, _) | Number::FramesBehind
+            if summary.frames == 0 =>
+        {
+            "no frame came in the part of the run that is measured, so nothing was stale, behind or published"
+        }
+        Number::Time(Time::Publication, _) => "no frame was published",
+        Number::Time(Time::Staleness, _) | Number::FramesBehind if answered => {
+            "no question was answered after the first frame of its stream had come"
+        }
+        Number::Time(Time::Tpot, _) if answered => {
+            "no answer has a second token, so there is no time per later token"
+        }
+        Number::Energy | Number::MeanPower => "nothing happened after the warm-up",
         _ => "nothing was answered",
     }
 }
@@ -300,11 +349,12 @@ fn rate(
 }
 
 fn unknown<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str>) -> Missing {
+    Missing::Wrong(lacks(what, name, names))
+}
+
+fn lacks<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    Missing::Wrong(format!(
-        "the SoC has no {what} `{name}`, but {}",
-        names.join(", ")
-    ))
+    format!("the SoC has no {what} `{name}`, but {}", names.join(", "))
 }
 
 #[cfg(test)]

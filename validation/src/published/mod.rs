@@ -7,6 +7,7 @@
 
 mod bench;
 mod bounds;
+mod check;
 mod compare;
 mod experiments;
 mod lab;
@@ -25,6 +26,6 @@ pub use experiments::{EXPERIMENTS, Experiment, Play, experiment};
 pub use lab::{Basis, Draws, Failed, Interval, Lab, Predicted, Prediction};
 pub use metric::{Metric, Missing};
 pub use play::Outcome;
-pub use read::{measurements_schema, read_measurements};
+pub use read::{is_measurements, measurements_schema, read_measurements};
 pub use rows::{Measurements, Own, OwnPlay, Role, Row};
 pub use unit::Dimension;

@@ -45,7 +45,8 @@ struct RawRow {
     #[serde(default)]
     setting: String,
     /// Row of the table.
-    config: String,
+    #[schemars(with = "String")]
+    config: Spanned<String>,
     /// What was measured, as `ttft_mean` or `throughput`.
     #[schemars(with = "String")]
     metric: Spanned<String>,
@@ -118,6 +119,15 @@ pub fn measurements_schema() -> String {
     sim::load::schema_of::<RawFile>("crossinfer measurements")
 }
 
+/// Whether a text looks like a file of measurements, by its top-level keys.
+pub fn is_measurements(text: &str) -> bool {
+    let table: Option<toml::Table> = text.parse().ok();
+    table.is_some_and(|table| {
+        let list = |key: &str| table.get(key).is_some_and(toml::Value::is_array);
+        list("measurement") || list("experiment")
+    })
+}
+
 /// Reads and checks a file of measurements, called `name`.
 ///
 /// # Errors
@@ -125,6 +135,17 @@ pub fn measurements_schema() -> String {
 /// Everything that is wrong with the file's form; if its form is right, everything that is wrong with
 /// what it says.
 pub fn read_measurements(name: &str, text: &str) -> Result<Measurements, Faults> {
+    match read(name, text)? {
+        (file, list) if list.is_empty() => Ok(file),
+        (_, list) => Err(Faults {
+            list,
+            sources: vec![(name.to_owned(), text.to_owned())],
+        }),
+    }
+}
+
+/// Reads a file, with everything that is wrong with what it says; faults of its form are an error.
+pub(super) fn read(name: &str, text: &str) -> Result<(Measurements, Vec<Diagnostic>), Faults> {
     let file: RawFile = sim::load::read_as(name, text)?;
     let mut checker = Checker {
         name,
@@ -158,19 +179,14 @@ pub fn read_measurements(name: &str, text: &str) -> Result<Measurements, Faults>
         rows.push(row);
     }
     let mut list = checker.faults;
-    if !list.is_empty() {
-        list.sort_by_key(|fault| fault.span.start);
-        return Err(Faults {
-            list,
-            sources: vec![(name.to_owned(), text.to_owned())],
-        });
-    }
-    Ok(Measurements {
+    list.sort_by_key(|fault| fault.span.start);
+    let file = Measurements {
         name: name.to_owned(),
         text: text.to_owned(),
         source: file.source,
         rows,
-    })
+    };
+    Ok((file, list))
 }
 
 /// What tells rows apart: all that people read, and what plays them.
@@ -434,7 +450,7 @@ impl RawExperiment {
             wanted.as_ref().is_none_or(|wanted| wanted == has)
         };
         self.id.get_ref() == row.id.get_ref()
-            && same(&self.config, &row.config)
+            && same(&self.config, row.config.get_ref())
             && same(&self.model, &row.model)
             && same(&self.setting, &row.setting)
     }
@@ -477,13 +493,14 @@ impl RawRow {
         let at = Places {
             metric: self.metric.span(),
             platform: self.platform.span(),
+            config: self.config.span(),
         };
         Row {
             id: self.id.into_inner(),
             platform: self.platform.into_inner(),
             model: self.model,
             setting: self.setting,
-            config: self.config,
+            config: self.config.into_inner(),
             metric: self.metric.into_inner(),
             unit: self.unit.into_inner(),
             value: self.value.into_inner(),

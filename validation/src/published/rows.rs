@@ -81,6 +81,7 @@ pub struct OwnPlay {
 pub(crate) struct Places {
     pub(crate) metric: Range<usize>,
     pub(crate) platform: Range<usize>,
+    pub(crate) config: Range<usize>,
 }
 
 /// A file of measurements.

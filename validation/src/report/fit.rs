@@ -6,83 +6,11 @@ use super::markdown::{code, escape};
 use super::published::error_text;
 use super::{Section, Table, significant};
 use crate::fit::{Fit, FittedRow, Identified, Parameter, Side};
-use crate::published::{Compared, Comparison};
-use crate::words::{count, plain, tenths};
+use crate::words::{count, plain};
 
 /// The sections: parameters, residuals, predictions.
 pub fn fit(fit: &Fit) -> Vec<Section> {
     vec![parameters(fit), residuals(fit), predictions(fit)]
-}
-
-/// What was fitted, what the rows identify and what they do not: of every fit that was run, with those that the
-/// measurements do not serve.
-pub fn fitted(fits: &[Fit], without_rows: &[String], comparison: &Comparison) -> Section {
-    let mut table = Table::new(&[
-        "fit",
-        ">rows",
-        ">numbers",
-        ">identified",
-        ">from one side",
-        ">not",
-        ">worst residual",
-        "profile",
-    ]);
-    for fit in fits {
-        let of = |wanted: &[Identified]| {
-            let parameters = fit.parameters.iter();
-            let found = parameters.filter(|parameter| wanted.contains(&parameter.identified));
-            found.count().to_string()
-        };
-        let moved = fit
-            .parameters
-            .iter()
-            .filter(|parameter| !parameter.was_so());
-        table.row([
-            fit.title.clone(),
-            fit.rows.len().to_string(),
-            fit.parameters.len().to_string(),
-            of(&[Identified::Both]),
-            of(&[Identified::Below, Identified::Above]),
-            of(&[Identified::No]),
-            worst(fit),
-            match moved.count() {
-                0 => "holds what is found".to_owned(),
-                moved => format!("HOLDS OTHER VALUES for {moved}"),
-            },
-        ]);
-    }
-    let intro = "Every fit is run anew for this report, on rows with `role = \"calibration\"` alone; outcomes take no \
-                 part. What a fit leaves open is in the profiles as an interval, and so in the predictions'.";
-    let mut parts = vec![intro.to_owned(), table.markdown()];
-    if fits.is_empty() {
-        parts = vec!["No fit was run.".to_owned()];
-    }
-    if !without_rows.is_empty() {
-        parts.push(format!(
-            "Not run, because the file has none of their rows: {}.",
-            escape(&without_rows.join(", "))
-        ));
-    }
-    parts.extend(by_hand(fits, comparison));
-    for fit in fits {
-        parts.push(format!("### {}", escape(&fit.title)));
-        parts.push(parameters(fit).body);
-    }
-    Section::new("What was fitted", &parts)
-}
-
-/// The worst residual, and for how many numbers residuals say nothing.
-fn worst(fit: &Fit) -> String {
-    let numbers = fit.bare().map(|group| group.parameters.len());
-    match (fit.freedom, numbers.sum::<usize>()) {
-        (0, _) => "none left: as many numbers as rows".to_owned(),
-        (_, 0) => format!("{} %", tenths(fit.worst())),
-        (_, bare) => format!(
-            "{} %, none left for {}",
-            tenths(fit.worst()),
-            count(bare, "number")
-        ),
-    }
 }
 
 /// Groups of numbers that have no more rows than they are.
@@ -101,32 +29,14 @@ fn bare(fit: &Fit) -> String {
     groups.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Origins that say *fitted* and are of no fit that was run.
-fn by_hand(fits: &[Fit], comparison: &Comparison) -> Option<String> {
-    let predictions = comparison.rows.iter().filter_map(Compared::prediction);
-    let origins = predictions.flat_map(|prediction| &prediction.basis.calibrated);
-    let others = origins.filter(|(key, says)| {
-        let of_fit = |fit: &Fit| key.ends_with(&format!(", {}", fit.origin));
-        says.starts_with("fitted") && !fits.iter().any(of_fit)
-    });
-    let others: BTreeSet<&str> = others.map(|(key, _)| key.as_str()).collect();
-    if others.is_empty() {
-        return None;
-    }
-    let others: Vec<&str> = others.into_iter().collect();
-    Some(format!(
-        "Predictions also rest on numbers that were fitted elsewhere and not found anew here: {}.",
-        escape(&others.join("; "))
-    ))
-}
-
-fn parameters(fit: &Fit) -> Section {
+/// The numbers of a fit, with what the rows say of them.
+pub(super) fn parameters(fit: &Fit) -> Section {
     let intro = format!(
         "{}. {}, fitted to {} of {} by weighted least squares \
          ({}, {} predictions of all rows). The interval is that of the profile likelihood: how far the \
          number can go while the others make up for it.{}",
         escape(&fit.title),
-        count(fit.parameters.len(), "number"),
+        count(fit.seen().count(), "number"),
         count(fit.rows.len(), "calibration row"),
         who(fit),
         code(&fit.spec),
@@ -136,7 +46,7 @@ fn parameters(fit: &Fit) -> Section {
     let table = parameter_table(fit);
     let quality = if fit.freedom == 0 {
         format!(
-            "There are no more rows than parameters: sum of squares {}, and nothing is left to judge the \
+            "There are no more rows than numbers: sum of squares {}, and nothing is left to judge the \
              fit by.",
             significant(fit.chi2)
         )
@@ -186,12 +96,33 @@ fn parameters(fit: &Fit) -> Section {
         &[
             intro,
             table.markdown(),
+            unseen(fit),
             quality,
             at_bounds(fit),
             bare(fit),
             starts,
             weak(fit),
         ],
+    )
+}
+
+/// Parameters that no row sees: what becomes of them.
+fn unseen(fit: &Fit) -> String {
+    let unseen = fit.unseen().map(|parameter| {
+        format!(
+            "{}, {}",
+            escape(&parameter.name),
+            significant(parameter.was)
+        )
+    });
+    let unseen: Vec<String> = unseen.collect();
+    if unseen.is_empty() {
+        return String::new();
+    }
+    format!(
+        "Not fitted, since no row changes with them within their bounds: {}. The profile keeps its own values, with the \
+         origins that they have; they count neither in the degrees of freedom nor in any range of the fit.",
+        unseen.join("; ")
     )
 }
 
@@ -260,11 +191,8 @@ fn minimum(fit: &Fit) -> String {
     if !fit.flat {
         return "this minimum".to_owned();
     }
-    let few = fit.rows.len() < fit.parameters.len();
-    let few = few.then(|| {
-        let (rows, numbers) = (fit.rows.len(), fit.parameters.len());
-        format!(" ({} for {numbers} numbers)", count(rows, "row"))
-    });
+    let (rows, numbers) = (fit.rows.len(), fit.seen().count());
+    let few = (rows < numbers).then(|| format!(" ({} for {numbers} numbers)", count(rows, "row")));
     format!(
         "a sum of squares as low as this, which is no one point{}: along the combinations below it hardly rises, and the \
          values above are one choice of many",
@@ -332,7 +260,7 @@ fn weak(fit: &Fit) -> String {
     });
     let weak: Vec<String> = weak.collect();
     if weak.is_empty() {
-        "The rows pin down every combination of the parameters.".to_owned()
+        "The rows pin down every combination of the numbers.".to_owned()
     } else {
         let because = if fit.flat {
             ""
@@ -340,7 +268,7 @@ fn weak(fit: &Fit) -> String {
             ", taken as uncertain as they are badly explained,"
         };
         format!(
-            "Combinations that the rows{because} do not pin down (steps on the parameters' scales):\n\n{}",
+            "Combinations that the rows{because} do not pin down (steps on the numbers' scales):\n\n{}",
             weak.join("\n")
         )
     }
@@ -395,18 +323,31 @@ fn residuals(fit: &Fit) -> Section {
         ]);
     }
     let held = fit.held_out.iter().map(|row| escape(&row.label()));
-    let held = listed("Outcomes that the filters match were held out", held);
+    let held = listed(
+        "Outcomes that the filters match were held out",
+        held,
+        LISTED_MAX,
+    );
     let held = held.unwrap_or_else(|| "The filters match no outcome.".to_owned());
     let left = fit.left_out.iter();
     let left = left.map(|(row, why)| format!("{}: {}", escape(&row.label()), escape(why)));
     let left = listed(
         "Calibration rows that the filters match and that take no part",
         left,
+        LISTED_MAX,
     );
     let unmatched = fit.unmatched.iter().map(|says| escape(says));
-    let unmatched = listed("Filters that match no row of the file", unmatched);
+    let unmatched = listed(
+        "Filters that match no row of the file",
+        unmatched,
+        LISTED_MAX,
+    );
     let others = fit.not_taken.iter().map(|row| escape(&row.label()));
-    let others = listed("Calibration rows that no filter matches", others);
+    let others = listed(
+        "Calibration rows that no filter matches",
+        others,
+        LISTED_MAX,
+    );
     let parts = [Some(table.markdown()), Some(held), left, unmatched, others];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     Section::new("Fitted rows", &parts)
@@ -416,13 +357,13 @@ fn residuals(fit: &Fit) -> Section {
 const LISTED_MAX: usize = 12;
 
 /// A list under a heading, if there is anything to list.
-fn listed(heading: &str, all: impl Iterator<Item = String>) -> Option<String> {
+fn listed(heading: &str, all: impl Iterator<Item = String>, most: usize) -> Option<String> {
     let mut all: Vec<String> = all.map(|says| format!("- {says}")).collect();
     if all.is_empty() {
         return None;
     }
-    if all.len() > LISTED_MAX {
-        let more = all.split_off(LISTED_MAX).len();
+    if all.len() > most {
+        let more = all.split_off(most).len();
         all.push(format!("- and {more} more"));
     }
     Some(format!("{heading}:\n\n{}", all.join("\n")))
@@ -453,7 +394,12 @@ fn predictions(fit: &Fit) -> Section {
             row.metric.clone(),
             row.measured(),
             significant(held.value),
-            format!("{} … {}", significant(held.low), significant(held.high)),
+            format!(
+                "{} … {}{}",
+                significant(held.low),
+                significant(held.high),
+                if held.hidden.is_some() { ", more" } else { "" }
+            ),
             error_text(row, held.error()),
         ]);
     }
@@ -463,5 +409,38 @@ fn predictions(fit: &Fit) -> Section {
         "Outcomes that read a fitted number; they took no part. The range is over the fit's 95 % confidence \
          set alone: what else is uncertain in the profiles comes on top (`validate published`)."
     };
-    Section::new("Predictions", &[text.to_owned(), table.markdown()])
+    let hidden = fit.predicted.iter().filter_map(|held| {
+        let hidden = held.hidden.as_ref()?;
+        let on = fit
+            .unseen()
+            .filter(|parameter| hidden.parameters.contains(&parameter.name));
+        let on = on.map(|parameter| {
+            let [low, high] = parameter.bounds;
+            format!(
+                "{} ({} in the profile, {} … {} by its bounds)",
+                escape(&parameter.name),
+                significant(parameter.was),
+                significant(low),
+                significant(high)
+            )
+        });
+        Some(format!(
+            "{}: {} … {} with {}",
+            escape(&held.row.label()),
+            significant(hidden.low),
+            significant(hidden.high),
+            on.collect::<Vec<_>>().join(", ")
+        ))
+    });
+    let hidden = listed(
+        "*More*: these also rest on numbers that no row sees, so the fit says nothing of how far those move them. With \
+         them anywhere within their bounds the range is",
+        hidden,
+        fit.predicted.len(),
+    );
+    let parts = [Some(text.to_owned()), Some(table.markdown()), hidden];
+    Section::new(
+        "Predictions",
+        &parts.into_iter().flatten().collect::<Vec<_>>(),
+    )
 }

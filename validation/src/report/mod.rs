@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 mod corun;
 mod figures;
 mod fit;
+mod fits;
 mod live;
 mod markdown;
 mod oracles;
@@ -15,7 +16,8 @@ mod table;
 
 pub use corun::corun;
 pub use figures::{Figure, Measured, figures, in_no_figure};
-pub use fit::{fit, fitted};
+pub use fit::fit;
+pub use fits::fitted;
 pub use live::live;
 pub use markdown::escape;
 pub use oracles::oracles;

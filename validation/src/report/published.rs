@@ -142,8 +142,15 @@ fn bounds(comparison: &Comparison) -> String {
             let missing = missing.filter(|missing| !missing.is_empty());
             let missing = missing.map(|missing| format!(". Missing: {missing}"));
             format!(
-                "- {label}: {error}, bound {}{}",
+                "- {label}: {error}, bound {}. Measured {}, predicted {}{}{}",
                 bound_text(bound, &compared.row),
+                compared.row.measured(),
+                compared.prediction().map(predicted).unwrap_or_default(),
+                match compared.inside() {
+                    Some(true) => ", which holds what was measured",
+                    Some(false) => ", which does not hold what was measured",
+                    None => "",
+                },
                 missing.unwrap_or_default()
             )
         })
@@ -159,6 +166,15 @@ fn bounds(comparison: &Comparison) -> String {
     );
     text += &missed.join("\n");
     text
+}
+
+/// A prediction, with its interval if it has one.
+fn predicted(prediction: &Prediction) -> String {
+    let value = significant(prediction.value);
+    prediction.interval.map_or(value.clone(), |interval| {
+        let (low, high) = (significant(interval.low), significant(interval.high));
+        format!("{value} (90 % interval {low} … {high})")
+    })
 }
 
 fn bound_text(bound: Bound, row: &Row) -> String {

@@ -136,6 +136,12 @@ impl Board {
         self
     }
 
+    /// The same board with one more file, or another in its place.
+    pub(crate) fn plus(mut self, path: &str, text: &str) -> Self {
+        self.0.insert(path.to_owned(), text.to_owned());
+        self
+    }
+
     pub(crate) fn text(&self, path: &str) -> &str {
         &self.0[path]
     }

@@ -137,7 +137,8 @@ fn what_the_rows_do_not_tell_is_said() {
             names.iter().all(|name| moved.any(|moved| moved == *name))
         })
     };
-    assert!(moves(&["port"]), "{directions:?}");
+    // The port is in none: no row sees it.
+    assert!(moves(&["fixed"]) && !moves(&["port"]), "{directions:?}");
     assert!(!moves(&["decode"]), "{directions:?}");
     let text = report::document(&fit.title, &report::fit(&fit));
     assert!(text.contains("NO ROW SEES IT"), "{text}");
@@ -147,6 +148,65 @@ fn what_the_rows_do_not_tell_is_said() {
     let written = fit.profiles(&Board::new(GUESS)).unwrap();
     let files: Vec<&str> = written.iter().map(|w| w.file.as_str()).collect();
     assert_eq!(files, ["profiles/board/vlm.toml"]);
+}
+
+/// It is no part of the fit: not of its degrees of freedom, its origin's text or the range of its predictions, which say
+/// how far it moves them by itself.
+#[test]
+fn a_number_that_no_row_sees_counts_in_nothing() {
+    let measured = measure(&WANTED, 1.0);
+    let board = Board::new(GUESS);
+    let of = |parameters: &[String]| {
+        let spec = spec(parameters, "config = ['single:cpu']");
+        fit(&board, &spec, &measured).unwrap()
+    };
+    let two = four()[..2].to_vec();
+    let mut three = two.clone();
+    three.push(stage("gpu decode", "gpu", "decode"));
+    let (without, with) = (of(&two), of(&three));
+    assert_eq!((without.freedom, with.freedom), (2, 2));
+    assert!((with.misfit / without.misfit - 1.0).abs() < 1e-6);
+    assert_eq!(with.parameters[2].name, "gpu decode");
+    assert_eq!((with.seen().count(), with.unseen().count()), (2, 1));
+    let text = &with.profiles(&board).unwrap()[0].text;
+    assert!(
+        text.contains("The desk: 2 numbers fitted to 4 rows"),
+        "{text}"
+    );
+    let report = report::document("", &report::fit(&with));
+    assert!(
+        report.contains("2 numbers, fitted to 4 calibration rows"),
+        "{report}"
+    );
+    let says =
+        "Not fitted, since no row changes with them within their bounds: gpu decode, 0.05000.";
+    assert!(report.contains(says), "{report}");
+    let mut hidden = 0;
+    for held in &with.predicted {
+        let Some(found) = &held.hidden else { continue };
+        hidden += 1;
+        assert_eq!(found.parameters, ["gpu decode"]);
+        // From 0.1 ms to half a second a token: far beyond what the fit leaves open.
+        let (range, all) = (held.high - held.low, found.high - found.low);
+        assert!(found.low <= held.low && held.high <= found.high, "{held:?}");
+        assert!(all > 10.0 * range && range < 0.1 * held.value, "{held:?}");
+        // The same as without it, but for where walks happened to look.
+        let twin = without.predicted.iter().find(|twin| twin.row == held.row);
+        if let Some(twin) = twin {
+            assert!(
+                (held.low / twin.low - 1.0).abs() < 1e-3,
+                "{held:?} {twin:?}"
+            );
+            assert!(
+                (held.high / twin.high - 1.0).abs() < 1e-3,
+                "{held:?} {twin:?}"
+            );
+        }
+    }
+    assert!(hidden > 0, "{:?}", with.predicted);
+    let says = "with gpu decode (0.05000 in the profile, 0.0001000 … 0.5000 by its bounds)";
+    assert!(report.contains(says), "{report}");
+    assert!(with.json()["predicted"][0]["with_unseen"]["parameters"][0] == "gpu decode");
 }
 
 /// It would keep the profile's value, which the bounds do not allow.

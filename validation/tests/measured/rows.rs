@@ -21,8 +21,9 @@ fn row(more: &str) -> String {
 
 fn faults(text: &str) -> String {
     let board = Board::new(TRUTH);
-    let read = read_measurements("m.toml", text);
-    let done = read.and_then(|file| compare(&mut Lab::new(&board, DRAWS), &file));
+    let mut lab = Lab::new(&board, DRAWS);
+    let read = lab.read("m.toml", text);
+    let done = read.and_then(|file| compare(&mut lab, &file));
     done.expect_err(text).to_string()
 }
 
@@ -71,7 +72,7 @@ fn every_metric_is_read_or_says_why_not() {
             Predicted::Value(prediction) => assert!(prediction.value.is_finite()),
             // The board has no power, and nothing is ingested.
             Predicted::Not(why) => assert!(
-                why.contains("power") || why.contains("nothing was"),
+                why.contains("power") || why.contains("no frame came"),
                 "{}: {why}",
                 compared.row.metric
             ),
@@ -311,6 +312,115 @@ fn faults_of_the_form_come_all_at_once() {
     }
 }
 
+/// What the rows name, and what they say beside it: one look at the file mends all of it.
+#[test]
+fn faults_of_names_come_all_at_once() {
+    let own = "scenario = 'short.toml'\n";
+    let rate = "metric = 'throughput'\nunit = 'req/s'\n";
+    let rows = [
+        format!("{rate}scenario = 'gone.toml'\n"),
+        format!("{rate}{own}policy = 'best'\n"),
+        format!("metric = 'latency'\nunit = 's'\n{own}"),
+        format!("metric = 'npu_busy'\nunit = '%'\n{own}"),
+        format!("metric = 'prefill_npu'\nunit = 'tok/s'\n{own}"),
+        format!("metric = 'energy_npu'\nunit = 'J'\n{own}"),
+        format!("metric = 'throughput_ratio'\nunit = 'x'\n{own}against = {{ policy = 'worst' }}\n"),
+        format!("metric = 'read_bandwidth_cpu'\nunit = 'GB/s'\n{own}"),
+        format!(
+            "metric = 'read_bandwidth_cpu_ratio'\nunit = 'x'\n{own}against = {{ policy = 'serial' }}\n"
+        ),
+        format!("{rate}scenario = 'bad.toml'\n"),
+        format!("{rate}{own}"),
+    ];
+    let mut text: String = rows.iter().map(|more| row(more)).collect();
+    // The last is of another SoC, and cannot be so small.
+    let at = text.rfind("'board'").unwrap();
+    text.replace_range(at..at + 7, "'m4max'");
+    let at = text.rfind("1.0").unwrap();
+    text.replace_range(at..at + 3, "-3");
+    let board = Board::new(TRUTH);
+    let bad = board.text("short.toml").replace("copies", "copys");
+    let board = board.plus("bad.toml", &bad);
+    let found = Lab::new(&board, DRAWS).read("m.toml", &text).unwrap_err();
+    let lines: Vec<String> = found.to_string().lines().map(str::to_owned).collect();
+    let says = [
+        "m.toml:9:12: `gone.toml` cannot be read: no such file",
+        "m.toml:19:10: unknown policy `best`",
+        "m.toml:26:10: unknown metric `latency`",
+        "m.toml:35:10: the SoC has no engine `npu`, but `cpu`, `gpu`: cannot be read",
+        "m.toml:44:10: the SoC has no lane `npu`, but `cpu`, `gpu`",
+        "m.toml:53:10: the SoC has no engine `npu`, but `cpu`, `gpu`",
+        "m.toml:65:22: unknown policy `worst`",
+        "m.toml:69:10: the SoC has no engine `own`, but cpu, gpu: cannot be read (help: the `config` of a `read_bandwidth_cpu` row",
+        "m.toml:81:10: a read kernel is compared with nothing",
+        "m.toml:96:12: the row is of `m4max`, the scenario that plays it of `board`",
+        "m.toml:98:9: `value` is -3 req/s: must be at least 0",
+        "bad.toml:6:1: unknown key `copys`",
+    ];
+    for says in says {
+        let found = lines.iter().any(|line| line.starts_with(says));
+        assert!(found, "{}\nlacks {says}", lines.join("\n"));
+    }
+    assert_eq!(lines.len(), says.len(), "{}", lines.join("\n"));
+}
+
+/// A row that its scenario cannot give is not covered for what is true of it.
+#[test]
+fn what_a_run_does_not_have_is_said_as_it_is() {
+    let with = |metric: &str, unit: &str, scenario: &str| {
+        row(&format!(
+            "metric = '{metric}'\nunit = '{unit}'\nscenario = '{scenario}'\n"
+        ))
+    };
+    let why = |board: &Board, text: &str| {
+        let file = read_measurements("m.toml", text).unwrap();
+        let comparison = compare(&mut Lab::new(board, DRAWS), &file).unwrap();
+        let mut all = comparison.not_covered();
+        all.next().map(|(_, why)| why.to_owned()).unwrap()
+    };
+    let board = Board::new(TRUTH);
+    for (metric, unit) in [
+        ("staleness_mean", "s"),
+        ("staleness_p95", "s"),
+        ("publication_mean", "s"),
+        ("frames_behind", "1"),
+    ] {
+        let why = why(&board, &with(metric, unit, "short.toml"));
+        assert!(
+            why.starts_with("no frame came in the part of the run"),
+            "{metric}: {why}"
+        );
+    }
+    // One token an answer; and a frame that comes when all is answered.
+    let one = board
+        .text("short.toml")
+        .replace("output_tokens = 32", "output_tokens = 1");
+    let late =
+        board.text("short.toml").to_owned() + "[streams.frames]\nclock = { times_s = [1000] }\n";
+    let mut costs = board.text("profiles/board/vlm.toml").to_owned();
+    for engine in ["cpu", "gpu"] {
+        let decode = format!("[engines.{engine}.stages.decode]");
+        let ingest = format!(
+            "[engines.{engine}.stages.ingest]\nper_token_s = 0.002\nbytes = {{ value = 278e6, origin = 'weights' }}\n\
+             measured_tokens = [32, 600]\n\n{decode}"
+        );
+        costs = costs.replace(&decode, &ingest);
+    }
+    let board = board
+        .plus("one.toml", &one)
+        .plus("late.toml", &late)
+        .plus("profiles/board/vlm.toml", &costs);
+    let tpot = why(&board, &with("tpot_mean", "s", "one.toml"));
+    assert!(tpot.starts_with("no answer has a second token"), "{tpot}");
+    for (metric, unit) in [("staleness_mean", "s"), ("frames_behind", "1")] {
+        let why = why(&board, &with(metric, unit, "late.toml"));
+        assert!(
+            why.starts_with("no question was answered after the first frame"),
+            "{why}"
+        );
+    }
+}
+
 #[test]
 fn a_row_says_itself_what_it_is_measured_against_beside_an_experiment() {
     let metric = "metric = 'throughput_ratio'\nunit = 'x'\n";
@@ -347,6 +457,12 @@ fn a_row_of_a_user_has_the_bound_that_it_states() {
             "0 of 1 met; missed:"
         };
         assert!(report.contains(says), "{report}");
+        let prediction = comparison.rows[0].prediction().unwrap();
+        let says = format!(
+            "bound {most} %. Measured 1 req/s, predicted {}",
+            report::significant(prediction.value)
+        );
+        assert_eq!(report.contains(&says), !met, "{report}");
     }
 }
 
