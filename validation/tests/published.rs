@@ -335,7 +335,9 @@ fn published_figures_come_out() {
         .iter()
         .filter(|compared| {
             let row = &compared.row;
-            row.role == Role::Calibration && FITTED.contains(&row.id.as_str())
+            // How long answers are that end by themselves is not published.
+            let known = !row.setting.contains("EOS");
+            row.role == Role::Calibration && FITTED.contains(&row.id.as_str()) && known
                 || row.id == "table14"
         })
         .filter(|compared| compared.error().is_some_and(|error| error.abs() > NEAR))
