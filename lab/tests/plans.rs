@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use lab::plan::question::Question;
 use lab::plan::{
-    Axis, Case, Plan, PlanError, Probe, Range, Target, Verdict, json, needs, needs_json,
+    Axis, Case, Plan, PlanError, Probe, Range, Resource, Target, Verdict, json, needs, needs_json,
     needs_table, plan, row, table, targets,
 };
-use sim::load::Inputs;
+use sim::load::{Inputs, Kind, Library, Source};
 use sim::metrics::LoadVerdict;
 use validation::folder::{Disk, Folder};
 
@@ -293,4 +293,129 @@ fn what_limits_is_told_where_a_target_is_nearly_met() {
     let value = |load: f64| edge.probe(load).unwrap().value(0).unwrap();
     assert!(limits.load > 0.05, "{limits:?}");
     assert!(value(limits.load) < 0.5 * value(0.01), "{limits:?}");
+}
+
+/// A library with another text for its SoC.
+struct Changed<'a> {
+    folder: &'a Folder,
+    soc: String,
+}
+
+impl Library for Changed<'_> {
+    fn soc(&self, key: &str) -> Option<Source> {
+        let text = self.soc.clone();
+        self.folder.soc(key).map(|source| Source { text, ..source })
+    }
+
+    fn model(&self, key: &str) -> Option<Source> {
+        self.folder.model(key)
+    }
+
+    fn costs(&self, soc_key: &str, model_key: &str) -> Option<Source> {
+        self.folder.costs(soc_key, model_key)
+    }
+
+    fn names(&self, kind: Kind) -> Vec<String> {
+        self.folder.names(kind)
+    }
+}
+
+/// What a person writes for a SoC with so much of a resource.
+fn by_hand(text: &str, resource: &Resource, times: f64) -> String {
+    let mut soc: toml_edit::DocumentMut = text.parse().unwrap();
+    let number = |item: &toml_edit::Item| {
+        let item = item.get("value").unwrap_or(item);
+        item.as_float()
+            .unwrap_or_else(|| item.as_integer().unwrap() as f64)
+    };
+    let put = |item: &mut toml_edit::Item, by: f64| {
+        let to = toml_edit::value(number(item) * by);
+        if item.get("value").is_some() {
+            item["value"] = to;
+            for end in ["low", "high"] {
+                item.as_inline_table_mut().unwrap().remove(end);
+            }
+        } else {
+            *item = to;
+        }
+    };
+    match resource {
+        Resource::Memory => {
+            let bytes = number(&soc["memory"]["capacity_bytes"]);
+            // Whole bytes.
+            put(
+                &mut soc["memory"]["capacity_bytes"],
+                (bytes * times).round() / bytes,
+            );
+            return soc.to_string();
+        }
+        Resource::Bandwidth => put(&mut soc["memory"]["bandwidth_gbps"], times),
+        Resource::Compute(_) => {}
+    }
+    let more = *resource == Resource::Bandwidth && times > 1.0;
+    if more && soc["memory"].get("peak_gbps").is_some() {
+        put(&mut soc["memory"]["peak_gbps"], times);
+    }
+    let engines = soc["engines"].as_table_mut().unwrap();
+    for (_, engine) in engines.iter_mut() {
+        if more {
+            let port = number(&engine["port_gbps"]);
+            engine["measured_port_gbps"] = toml_edit::value(port);
+            put(&mut engine["port_gbps"], times);
+        } else if *resource != Resource::Bandwidth {
+            engine["compute_ratio"] = toml_edit::value(times);
+        }
+    }
+    soc.to_string()
+}
+
+/// A need is that of a chip: its profile, changed by hand, meets the targets with what is said to meet them, and misses
+/// one with what is said to miss one. To see it fail, scale a stage's coefficients one by one, or every port with less
+/// bandwidth.
+#[test]
+fn a_chip_with_what_is_needed_is_simulated_to_meet_by_hand() {
+    let folder = Folder::new(root().join("profiles"));
+    for (name, question, scenario) in shipped() {
+        let targets = targets(&question.targets).unwrap();
+        let text = std::fs::read_to_string(&scenario).unwrap();
+        let case = case(&folder, &scenario, text);
+        let soc = case.inputs().unwrap().file(Kind::Soc).1.to_owned();
+        let found = needs(&case, &name, &targets).unwrap();
+        let mut ends = 0;
+        for need in &found.list {
+            let both = [
+                (need.between.0, Verdict::Misses),
+                (need.between.1, Verdict::Meets),
+            ];
+            for (times, wanted) in both {
+                let Some(times) = times else { continue };
+                let library = Changed {
+                    folder: &folder,
+                    soc: by_hand(&soc, &need.resource, times),
+                };
+                let alike = |seed: &u64| {
+                    let inputs = Inputs::read(&case.name, &case.text, &library, case.files);
+                    let verdict = match inputs {
+                        Ok(inputs) => {
+                            let mut world = inputs.world().unwrap();
+                            world.seed = *seed;
+                            let runs = Probe::run(&world, 0.0, 4 * RUNS, None, &targets);
+                            runs.unwrap().verdict
+                        }
+                        // A memory that does not hold the model.
+                        Err(faults) => {
+                            assert_eq!(need.resource, Resource::Memory, "{:?}", faults.list);
+                            Verdict::Misses
+                        }
+                    };
+                    verdict == wanted
+                };
+                let alike = (4711..4716).filter(alike).count();
+                let what = format!("{name}: {} times {}", times, need.resource);
+                assert!(alike >= 4, "{what} {}: {alike} of 5", wanted.word());
+                ends += 1;
+            }
+        }
+        assert!(ends >= 4, "{name}: {}", needs_table(&targets, &found));
+    }
 }

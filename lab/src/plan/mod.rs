@@ -16,7 +16,7 @@ mod text;
 mod tests;
 
 use sim::diag::Faults;
-use sim::load::{Files, Inputs, Library, Numbers};
+use sim::load::{Files, Inputs, Kind, Library};
 use sim::metrics::Metric as Number;
 use sim::rng::mix;
 use sim::world::World;
@@ -26,7 +26,7 @@ pub use length::Rise;
 pub use limits::{Buys, Limits, limits};
 pub use need::{Need, Needs, needs};
 pub use probe::{Held, Probe, Verdict};
-pub use scale::{Resource, numbers};
+pub use scale::Resource;
 pub use search::{Edge, Look, Range, grid, search};
 pub use target::{Metric, Target, targets};
 pub use text::{json, largest, largest_model, needs_json, needs_table, region, table};
@@ -168,13 +168,11 @@ impl Case<'_> {
         let inputs = Inputs::read(&self.name, &text, self.library, self.files).map_err(first)?;
         let mut world = inputs.world().map_err(first)?;
         if let Some((resource, times)) = change {
-            let other: Numbers = numbers(&world, resource, times);
-            if !other.is_empty() {
-                world = inputs
-                    .with_numbers(&other)
-                    .and_then(|inputs| inputs.world())
-                    .map_err(first)?;
-            }
+            let soc = scale::soc(inputs.file(Kind::Soc).1, &world, resource, times)?;
+            world = inputs
+                .with_texts(&[(Kind::Soc, soc)])
+                .and_then(|inputs| inputs.world())
+                .map_err(first)?;
         }
         if let Some(seed) = self.seed {
             world.seed = seed;

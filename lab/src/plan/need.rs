@@ -5,7 +5,8 @@ use super::probe::Verdict;
 use super::scale::Resource;
 use super::search::Look;
 use super::target::Target;
-use super::{Case, PlanError};
+use super::{Case, PlanError, scale};
+use sim::load::Kind;
 
 /// Most and least that is tried, in times of the profile's.
 const TIMES: (f64, f64) = (1.0 / 256.0, 64.0);
@@ -21,7 +22,9 @@ pub struct Need {
     pub now: Option<(f64, &'static str)>,
     /// Times of it that were seen to miss a target, and the least that were seen to meet all.
     pub between: (Option<f64>, Option<f64>),
-    /// Why more of it alone does not help.
+    /// Texts of the SoC's profile with these, in the same order.
+    pub socs: (Option<String>, Option<String>),
+    /// Why more of it alone does not help, or what comes with more of it.
     pub remark: Option<String>,
     /// Targets whose metrics rise with the length of the runs, at the end that meets, else at the other.
     pub rises: Vec<Rise>,
@@ -45,6 +48,7 @@ pub struct Needs {
 /// Faults of the scenario; what a policy's script stopped a run with.
 pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, PlanError> {
     let world = case.own_world()?;
+    let inputs = case.inputs()?;
     let mut list = Vec::new();
     for resource in [
         Resource::Bandwidth,
@@ -55,7 +59,17 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
             let probe = case.probe(None, Some((&resource, times)), targets, look);
             probe.map(|probe| probe.verdict).map_err(PlanError::Stopped)
         };
-        let (between, remark) = least(verdict)?;
+        let (between, mut remark) = least(verdict)?;
+        if resource == Resource::Bandwidth && between.1.is_some_and(|times| times > 1.0) {
+            let ports = "every engine's port grows with it";
+            remark = Some(remark.map_or_else(|| ports.to_owned(), |one| format!("{one}; {ports}")));
+        }
+        let soc = |times: Option<f64>| {
+            let text = inputs.file(Kind::Soc).1;
+            times
+                .map(|times| scale::soc(text, &world, &resource, times))
+                .transpose()
+        };
         let rises = match between.1.or(between.0) {
             Some(times) => length::rises_at(case, None, Some((&resource, times)), targets)
                 .map_err(PlanError::Stopped)?,
@@ -67,10 +81,11 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
                 Resource::Memory => Some((world.memory.capacity as f64 / 1e9, "GB")),
                 Resource::Compute(_) => None,
             },
-            resource: resource.clone(),
+            socs: (soc(between.0)?, soc(between.1)?),
             between,
             remark,
             rises,
+            resource,
         });
     }
     Ok(Needs {

@@ -432,6 +432,7 @@ pub fn needs_json(needs: &Needs) -> Value {
                 "unit": need.now.map_or("times", |(_, unit)| unit),
                 "misses_times": need.between.0,
                 "meets_times": need.between.1,
+                "socs": { "misses": need.socs.0, "meets": need.socs.1 },
                 "remark": need.remark,
                 "rises_with_length": need.rises.iter().map(|rise| rise_json(rise, "times")).collect::<Vec<_>>(),
             })

@@ -40,7 +40,7 @@ impl Reader<'_, '_> {
             bytes_per_token: value(raw.bytes_per_token.as_ref()),
             bytes_per_token_context: value(raw.bytes_per_token_context.as_ref()),
             bytes_per_s_at_most: f64::INFINITY,
-            narrow: None,
+            rescale: None,
             measured_tokens: measured_tokens.unwrap_or(everywhere),
             measured_context: measured_context.unwrap_or(everywhere),
         }

@@ -111,6 +111,16 @@ pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> Soc {
             name: name.clone(),
             kind: engine.kind,
             port_bytes_per_s: engine.port_gbps.value * 1e9,
+            measured_port_bytes_per_s: engine
+                .measured_port_gbps
+                .as_ref()
+                .unwrap_or(&engine.port_gbps)
+                .value
+                * 1e9,
+            compute_ratio: engine
+                .compute_ratio
+                .as_ref()
+                .map_or(1.0, |ratio| ratio.value),
             weight: engine.weight.value,
             kv_budget: engine
                 .kv_budget_bytes
