@@ -60,6 +60,8 @@ pub struct Cost {
     pub bytes_per_token: f64,
     /// Bytes per token and token of context before it.
     pub bytes_per_token_context: f64,
+    /// Bytes per token of context before it, whatever the size: of what a chunk reads once.
+    pub bytes_per_context: f64,
     /// Bytes per second of the time alone that count at most: what the engine's port carries. A few tokens' time may
     /// be less than the weights that their bytes hold take, where the time was measured at other sizes.
     pub bytes_per_s_at_most: f64,
@@ -130,6 +132,23 @@ pub struct At {
 }
 
 impl Cost {
+    /// A time alone, without bytes, that holds everywhere.
+    pub fn timed(time: Time, secs_per_context: f64) -> Self {
+        Self {
+            time,
+            secs_per_context,
+            context_block: 0.0,
+            bytes_fixed: 0.0,
+            bytes_per_token: 0.0,
+            bytes_per_token_context: 0.0,
+            bytes_per_context: 0.0,
+            bytes_per_s_at_most: f64::INFINITY,
+            rescale: None,
+            measured_tokens: (0.0, f64::INFINITY),
+            measured_context: (0.0, f64::INFINITY),
+        }
+    }
+
     /// The cost of size `n` (tokens, bytes for transfers, megapixels for tabled encodes) on `ctx`
     /// tokens of context.
     #[inline]
@@ -137,7 +156,7 @@ impl Cost {
         let pairs = context_read(n, ctx, self.context_block);
         let on_port = self.secs_on_port(n, ctx, pairs);
         let carried = on_port * self.bytes_per_s_at_most;
-        let bytes = self.bytes_stated(n, pairs).min(carried);
+        let bytes = self.bytes_stated(n, ctx, pairs).min(carried);
         let secs = match &self.rescale {
             Some(to) if carried > 0.0 => {
                 // What copies has no compute time of its own.
@@ -185,13 +204,20 @@ impl Cost {
 
     /// The bytes that the numbers state for size `n` and so many reads of context, whether they can be carried or not.
     #[inline]
-    fn bytes_stated(&self, n: f64, pairs: f64) -> f64 {
-        self.bytes_fixed + self.bytes_per_token * n + self.bytes_per_token_context * pairs
+    fn bytes_stated(&self, n: f64, ctx: f64, pairs: f64) -> f64 {
+        self.bytes_fixed
+            + self.bytes_per_token * n
+            + self.bytes_per_token_context * pairs
+            + self.bytes_per_context * ctx
     }
 
     /// Whether it moves any bytes at all.
     pub(crate) fn moves_bytes(&self) -> bool {
-        self.bytes_fixed + self.bytes_per_token + self.bytes_per_token_context > 0.0
+        self.bytes_fixed
+            + self.bytes_per_token
+            + self.bytes_per_token_context
+            + self.bytes_per_context
+            > 0.0
     }
 
     /// How many times as fast as at most the stated bytes of size `n` without context move in their time.
@@ -199,7 +225,7 @@ impl Cost {
         let pairs = context_read(n, 0.0, self.context_block);
         let carried = self.secs_on_port(n, 0.0, pairs) * self.bytes_per_s_at_most;
         if carried > 0.0 {
-            self.bytes_stated(n, pairs) / carried
+            self.bytes_stated(n, 0.0, pairs) / carried
         } else {
             0.0
         }
@@ -302,6 +328,7 @@ mod tests {
             bytes_fixed: 0.0,
             bytes_per_token: 2.0,
             bytes_per_token_context: 1.0,
+            bytes_per_context: 0.0,
             bytes_per_s_at_most: f64::INFINITY,
             rescale: None,
             measured_tokens: (1.0, 1024.0),
@@ -372,6 +399,12 @@ mod tests {
             ..bare.clone()
         };
         for (n, context) in [(1.0, 0.0), (1.0, 500.0), (64.0, 500.0), (64.0, 2000.0)] {
+            let reading = Cost {
+                bytes_per_context: 3.0,
+                ..bare.clone()
+            };
+            let read = reading.at(n, context).bytes - bare.at(n, context).bytes;
+            assert!((read - 3.0 * context).abs() < 1e-6, "{n} {context} {read}");
             let more = copying.at(n, context).secs - bare.at(n, context).secs;
             assert!(
                 (more - 2e-5 * context).abs() < 1e-12,
