@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use lab::plan::question::Question;
 use lab::plan::{
-    Axis, Case, Plan, PlanError, Probe, Range, Resource, Target, Verdict, json, needs, needs_json,
-    needs_table, plan, row, table, targets,
+    Axis, Case, Plan, PlanError, Probe, Range, Resource, Target, Times, Verdict, json, needs,
+    needs_json, needs_table, plan, row, table, targets,
 };
 use sim::load::{Inputs, Kind, Library, Source};
 use sim::metrics::LoadVerdict;
@@ -44,6 +44,7 @@ fn case<'a>(library: &'a Folder, name: &Path, text: String) -> Case<'a> {
         files: &Disk,
         replications: Some(RUNS),
         seed: None,
+        times: Times::Stated,
     }
 }
 

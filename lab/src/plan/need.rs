@@ -5,7 +5,7 @@ use super::probe::Verdict;
 use super::scale::Resource;
 use super::search::Look;
 use super::target::Target;
-use super::{Case, PlanError, scale};
+use super::{Case, Doubt, Ends, PlanError, doubt, scale};
 use sim::load::Kind;
 
 /// Most and least that is tried, in times of the profile's.
@@ -22,6 +22,9 @@ pub struct Need {
     pub now: Option<(f64, &'static str)>,
     /// Times of it that were seen to miss a target, and the least that were seen to meet all.
     pub between: (Option<f64>, Option<f64>),
+    /// Times that meet all with stage times at one end of their intervals, `None` where none was found; absent where no
+    /// stage time has an interval.
+    pub doubtful: Option<Ends<Option<f64>>>,
     /// Texts of the SoC's profile with these, in the same order.
     pub socs: (Option<String>, Option<String>),
     /// Why more of it alone does not help, or what comes with more of it.
@@ -37,6 +40,8 @@ pub struct Needs {
     pub title: String,
     /// What differs from the defaults or is assumed, in words.
     pub conditions: Vec<String>,
+    /// What of the stage times is not known.
+    pub doubt: Doubt,
     /// Of each resource, the others as they are.
     pub list: Vec<Need>,
 }
@@ -49,6 +54,7 @@ pub struct Needs {
 pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, PlanError> {
     let world = case.own_world()?;
     let inputs = case.inputs()?;
+    let doubt = Doubt::of(&world, &inputs);
     let mut list = Vec::new();
     for resource in [
         Resource::Bandwidth,
@@ -75,7 +81,11 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
                 .map_err(PlanError::Stopped)?,
             None => Vec::new(),
         };
+        let doubtful = (doubt.numbers.0 > 0)
+            .then(|| doubt::least(case, &resource, targets))
+            .transpose()?;
         list.push(Need {
+            doubtful,
             now: match resource {
                 Resource::Bandwidth => Some((world.memory.bandwidth / 1e9, "GB/s")),
                 Resource::Memory => Some((world.memory.capacity as f64 / 1e9, "GB")),
@@ -88,9 +98,12 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
             resource,
         });
     }
+    let mut conditions = reports::facts::conditions_of(&world);
+    conditions.extend(doubt.condition());
     Ok(Needs {
         title: title.to_owned(),
-        conditions: reports::facts::conditions_of(&world),
+        doubt,
+        conditions,
         list,
     })
 }
@@ -100,7 +113,9 @@ type Least = ((Option<f64>, Option<f64>), Option<String>);
 
 /// The least times of a resource that meet the targets, and the greatest below that miss one. Both are seen twice,
 /// the second time on fresh draws: among the many that are looked at, one near the edge may come out well by chance.
-fn least<E>(mut verdict: impl FnMut(f64, Look) -> Result<Verdict, E>) -> Result<Least, E> {
+pub(super) fn least<E>(
+    mut verdict: impl FnMut(f64, Look) -> Result<Verdict, E>,
+) -> Result<Least, E> {
     let (mut low, mut high) = (1.0, 1.0);
     if verdict(1.0, Look::First)? == Verdict::Meets {
         loop {
