@@ -353,6 +353,13 @@ fn by_hand(text: &str, resource: &Resource, times: f64) -> String {
         Resource::Bandwidth => put(&mut soc["memory"]["bandwidth_gbps"], times),
         Resource::Compute(_) => {}
     }
+    // What the profile does not have needs an origin.
+    let new = |number: f64| {
+        let mut table = toml_edit::InlineTable::new();
+        table.insert("value", number.into());
+        table.insert("origin", "mine".into());
+        toml_edit::value(table)
+    };
     let more = *resource == Resource::Bandwidth && times > 1.0;
     if more && soc["memory"].get("peak_gbps").is_some() {
         put(&mut soc["memory"]["peak_gbps"], times);
@@ -361,11 +368,14 @@ fn by_hand(text: &str, resource: &Resource, times: f64) -> String {
     for (_, engine) in engines.iter_mut() {
         if more {
             let port = number(&engine["port_gbps"]);
-            engine["measured_port_gbps"] = toml_edit::value(port);
+            engine["measured_port_gbps"] = new(port);
             put(&mut engine["port_gbps"], times);
         } else if *resource != Resource::Bandwidth {
-            engine["compute_ratio"] = toml_edit::value(times);
+            engine["compute_ratio"] = new(times);
         }
+    }
+    if more || *resource != Resource::Bandwidth {
+        return format!("{soc}\n[origins.mine]\nkind = 'assumed'\nnote = 'a test'\n");
     }
     soc.to_string()
 }
@@ -417,6 +427,105 @@ fn a_chip_with_what_is_needed_is_simulated_to_meet_by_hand() {
                 ends += 1;
             }
         }
-        assert!(ends >= 4, "{name}: {}", needs_table(&targets, &found));
+        assert!(ends >= 5, "{name}: {}", needs_table(&targets, &found));
     }
+}
+
+/// Costs whose times all have an interval of a third less to half more, and were measured nowhere.
+struct Doubtful(Folder);
+
+impl Library for Doubtful {
+    fn soc(&self, key: &str) -> Option<Source> {
+        self.0.soc(key)
+    }
+
+    fn model(&self, key: &str) -> Option<Source> {
+        self.0.model(key)
+    }
+
+    fn costs(&self, soc_key: &str, model_key: &str) -> Option<Source> {
+        let source = self.0.costs(soc_key, model_key)?;
+        let stage = |per_token: f64| {
+            format!(
+                "{{ value = {per_token}, low = {}, high = {} }}",
+                per_token / 1.5,
+                per_token * 1.5
+            )
+        };
+        let text = format!(
+            "soc = '{soc_key}'\nmodel = '{model_key}'\norigin = 'roofline'\n[engines.npu.stages]\n\
+             encode = {{ fixed_s = {} }}\ningest = {{ per_token_s = {} }}\nquery_prefill = {{ per_token_s = {} }}\n\
+             decode = {{ per_token_s = {}, bytes_per_token = 4e8 }}\n[origins.roofline]\nkind = 'derived'\nnote = 'test'\n",
+            stage(0.5),
+            stage(0.002),
+            stage(0.002),
+            stage(0.03),
+        );
+        Some(Source { text, ..source })
+    }
+
+    fn names(&self, kind: Kind) -> Vec<String> {
+        self.0.names(kind)
+    }
+}
+
+/// To see it fail, take the stated times at both ends.
+#[test]
+fn a_plan_on_derived_times_tells_what_their_intervals_leave_open() {
+    let library = Doubtful(Folder::new(root().join("profiles")));
+    let text = camera("horizon_s = 600\nwarm_up_s = 60", WINDOW, 0.1, 0.05).replace(
+        "[policy.state_aware]\nterms = 'w+p+s'",
+        "[policy.single]\nlane = 'npu'",
+    );
+    let case = Case {
+        name: "camera.toml".to_owned(),
+        text,
+        library: &library,
+        files: &Disk,
+        replications: Some(RUNS),
+        seed: None,
+        times: Times::Stated,
+    };
+    let targets = targets(&["ttft_mean <= 4 s".to_owned()]).unwrap();
+    let found = plan(&case, "camera", Axis::Streams, &targets, None).unwrap();
+    let ends = found.doubtful.clone().unwrap();
+    let (slow, fast) = (ends.slow.0.unwrap(), ends.fast.0.unwrap());
+    let stated = found.edge.meets.unwrap();
+    assert!(slow < stated && stated < fast, "{slow} {stated} {fast}");
+    assert_eq!(found.doubt.numbers, (4, 4));
+    let condition = "no stage time was measured: all are derived or assumed".to_owned();
+    assert!(
+        found.conditions.contains(&condition),
+        "{:?}",
+        found.conditions
+    );
+    let told = table(std::slice::from_ref(&found), &[]);
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let says = format!(
+        "4 of 4 stage times have intervals, 0.6667 to 1.5 times what is stated: with all at their slow ends {slow} meet"
+    );
+    assert!(told.contains(&says) && told.contains(&condition), "{told}");
+    let document = &json(&[found], &[])["plans"][0]["stage_times"];
+    assert_eq!(document["slow"]["meets"], slow);
+    assert_eq!(
+        (
+            document["with_interval"].as_u64(),
+            document["measured"].as_bool()
+        ),
+        (Some(4), Some(false))
+    );
+    // A chip for the slow ends needs more bandwidth or compute than one for the fast ends.
+    let found = needs(&case, "camera", &targets).unwrap();
+    let compute = &found.list[1];
+    let ends = compute.doubtful.clone().unwrap();
+    let stated = compute.between.1;
+    let stated = stated.unwrap_or_else(|| panic!("{}", needs_table(&targets, &found)));
+    assert!(
+        ends.fast.unwrap() < stated && stated < ends.slow.unwrap(),
+        "{ends:?} {stated}"
+    );
+    assert_eq!(
+        needs_json(&found)["needs"][1]["meets_times_slow"],
+        ends.slow.unwrap()
+    );
 }

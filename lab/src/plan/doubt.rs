@@ -65,8 +65,7 @@ fn times<'a>(world: &'a World, inputs: &'a Inputs) -> impl Iterator<Item = (&'a 
             "per_context_s",
         ]
         .contains(&key)
-            || key.starts_with("time_s")
-            || stage.ends_with(".table") && key != "size";
+            || key.starts_with("time_s");
         (stage.contains(".stages.") && (rate || time)).then_some((number, rate))
     })
 }

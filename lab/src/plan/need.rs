@@ -63,7 +63,12 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
     ] {
         let verdict = |times: f64, look: Look| {
             let probe = case.probe(None, Some((&resource, times)), targets, look);
-            probe.map(|probe| probe.verdict).map_err(PlanError::Stopped)
+            let probe = probe.map_err(PlanError::Stopped)?;
+            match probe.refused {
+                // Weights that a memory does not hold are an answer; a profile that cannot be is none.
+                Some(why) if resource != Resource::Memory => Err(PlanError::Question(why)),
+                _ => Ok(probe.verdict),
+            }
         };
         let (between, mut remark) = least(verdict)?;
         if resource == Resource::Bandwidth && between.1.is_some_and(|times| times > 1.0) {

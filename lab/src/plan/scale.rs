@@ -3,7 +3,7 @@
 use std::fmt;
 
 use sim::world::World;
-use toml_edit::{DocumentMut, Item, TableLike, value};
+use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, value};
 
 /// A resource of a SoC.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +66,7 @@ pub(super) fn soc(
         .get_mut("engines")
         .and_then(Item::as_table_like_mut)
         .ok_or_else(|| missing("engines"))?;
+    let mut asked = false;
     for engine in &world.engines {
         let table = engines
             .get_mut(&engine.name)
@@ -73,17 +74,42 @@ pub(super) fn soc(
             .ok_or_else(|| missing(&format!("engines.{}", engine.name)))?;
         match resource {
             Resource::Compute(only) if only.as_ref().is_none_or(|only| *only == engine.name) => {
-                table.insert("compute_ratio", value(engine.compute_ratio * times));
+                asked = true;
+                table.insert("compute_ratio", what_if(engine.compute_ratio * times));
             }
             Resource::Bandwidth if times > 1.0 => {
                 set(table, "port_gbps", |gbps| gbps * times).ok_or_else(|| missing("port_gbps"))?;
                 let measured = engine.measured_port_bytes_per_s / 1e9;
-                table.insert("measured_port_gbps", value(measured));
+                asked = true;
+                table.insert("measured_port_gbps", what_if(measured));
             }
             _ => {}
         }
     }
+    if asked {
+        let mut origin = Table::new();
+        origin.insert("kind", value("assumed"));
+        origin.insert("note", value("another chip, as a plan asks for"));
+        let origins = soc
+            .entry("origins")
+            .or_insert_with(|| Item::Table(Table::new()));
+        let origins = origins.as_table_like_mut();
+        origins
+            .ok_or_else(|| missing("origins"))?
+            .insert(WHAT_IF, Item::Table(origin));
+    }
     Ok(soc.to_string())
+}
+
+/// Key of the origin of what no profile states.
+const WHAT_IF: &str = "planned";
+
+/// A number that is neither measured nor derived.
+fn what_if(number: f64) -> Item {
+    let mut table = InlineTable::new();
+    table.insert("value", number.into());
+    table.insert("origin", WHAT_IF.into());
+    value(table)
 }
 
 /// Changes a number, which may stand with its origin and its interval; the interval was that of the number as it was.

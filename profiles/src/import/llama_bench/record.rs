@@ -98,6 +98,8 @@ const RESULT: [&str; 10] = [
 
 /// Share by which two numbers of one row may differ: more than their digits round away.
 const CONTRADICT: f64 = 0.02;
+/// Share by which a mean of rates may differ from the rate of the mean time where nothing says how the runs scatter.
+const UNKNOWN: f64 = 0.5;
 
 /// Whether a line is the header of llama-bench's CSV.
 pub(super) fn is_header(line: &str) -> bool {
@@ -426,14 +428,21 @@ impl Record {
         let Some(rate) = self.number("avg_ts")?.filter(|rate| *rate > 0.0) else {
             return Ok(());
         };
-        // A mean of rates is above the rate of the mean time by about the square of the variation.
-        let cv = match (self.number("stddev_ns")?, mean_ns) {
-            (Some(sd), Some(mean)) if sd > 0.0 => sd / mean,
-            _ => 0.0,
+        // A mean of rates is above the rate of the mean time by about the square of the variation. That of times is
+        // not enough: llama-bench's overflows where runs take seconds.
+        let cv = |sd: Option<f64>, mean: Option<f64>| {
+            let (sd, mean) = (sd.filter(|sd| *sd >= 0.0)?, mean?);
+            Some(sd / mean)
+        };
+        let times = cv(self.number("stddev_ns")?, mean_ns);
+        let rates = cv(self.number("stddev_ts")?, Some(rate));
+        let spread = match (times, rates) {
+            (None, None) => UNKNOWN,
+            (times, rates) => 3.0 * times.unwrap_or(0.0).max(rates.unwrap_or(0.0)).powi(2),
         };
         let count = tokens(test) as f64;
         let (wanted, by) = if samples.is_empty() {
-            (count / secs, CONTRADICT + 3.0 * cv * cv)
+            (count / secs, CONTRADICT + spread)
         } else {
             let rates: Vec<f64> = samples.iter().map(|secs| count / secs).collect();
             (mean(&rates), CONTRADICT)

@@ -43,6 +43,8 @@ fn a_row_whose_time_and_rate_differ_is_left_out_with_its_line() {
         "\"avg_ns\": 1000000000, \"stddev_ns\": 565685425, \"avg_ts\": 152.38, \"samples_ns\": [600000000, 1400000000]",
         "\"avg_ns\": 1000000000, \"stddev_ns\": 565685425, \"avg_ts\": 152.38",
         "\"avg_ns\": 1000000000, \"avg_ts\": 128.3",
+        // Its variance of times has overflowed.
+        "\"avg_ns\": 1000000000, \"stddev_ns\": 180000000, \"avg_ts\": 166.0, \"stddev_ts\": 110.0",
     ] {
         let done = bench(&format!("[{}]", record(128, fine)));
         assert!(!done.said().contains("contradict"), "{}", done.said());

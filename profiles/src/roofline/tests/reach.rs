@@ -74,8 +74,10 @@ fn a_combined_row_that_others_do_not_give_says_what_is_missing() {
         row(3, both, 8.0 + secs(4096.0)),
     ];
     let said = |rows: &[Row]| {
-        let mut held = Holdout::default();
-        held.combined = super::super::reach::combined(rows);
+        let held = Holdout {
+            combined: super::super::reach::combined(rows),
+            ..Holdout::default()
+        };
         let text = super::super::report::text(&held).0;
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         (held.combined[0].error, text)
