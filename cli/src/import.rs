@@ -132,6 +132,12 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let mut sources = Vec::new();
     for path in &arguments.files {
         open(path, &mut sources)?;
+        if matches!(kind, import::Kind::HfConfig)
+            && let Some(beside) = processor(path)
+            && !arguments.files.contains(&beside)
+        {
+            open(&beside, &mut sources)?;
+        }
     }
     let mut target = Target::new(arguments.out.as_deref(), arguments.force);
     let notes = import::import(kind, sources, &options, &mut target)
@@ -160,8 +166,15 @@ pub(crate) fn report(notes: &Notes, target: &Target) {
     }
 }
 
+/// The `preprocessor_config.json` beside a `config.json`, where there is one.
+pub(crate) fn processor(config: &Path) -> Option<PathBuf> {
+    let plain = config.file_name().is_some_and(|name| name == "config.json");
+    let beside = config.with_file_name("preprocessor_config.json");
+    (plain && beside.is_file()).then_some(beside)
+}
+
 /// Adds a file, or the files of a folder in the order of their names.
-fn open(path: &Path, sources: &mut Vec<Source>) -> Result<(), Failure> {
+pub(crate) fn open(path: &Path, sources: &mut Vec<Source>) -> Result<(), Failure> {
     if path == Path::new("-") {
         sources.push(Source::new("-", BufReader::new(io::stdin())));
         return Ok(());

@@ -127,6 +127,7 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
         files: &Disk,
         replications: arguments.replications.map(NonZeroU32::get),
         seed: arguments.seed,
+        times: plan::Times::Stated,
     };
     let cases = variants(&base, &arguments.socs, &arguments.models)?;
     if let Some(file) = &arguments.edge {

@@ -10,7 +10,7 @@ use profiles::roofline::shape::DATA_TYPES;
 use profiles::roofline::{Chip, Efficiencies, Shape, chip, profile};
 
 use crate::failure::{Failure, print, say};
-use crate::import::{report, size};
+use crate::import::{open, processor, report, size};
 use crate::options::read;
 use crate::target::{Held, Target};
 
@@ -130,12 +130,12 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         weight_bits: bits,
         ..options
     };
-    let file = fs::File::open(&arguments.model).map_err(Failure::internal)?;
-    let source = Source::new(
-        arguments.model.to_string_lossy().into_owned(),
-        BufReader::new(file),
-    );
-    let notes = import(kind, vec![source], &options, &mut held).map_err(Failure::internal)?;
+    let mut sources = Vec::new();
+    open(&arguments.model, &mut sources)?;
+    if let Some(beside) = processor(&arguments.model).filter(|_| kind == Kind::HfConfig) {
+        open(&beside, &mut sources)?;
+    }
+    let notes = import(kind, sources, &options, &mut held).map_err(Failure::internal)?;
     let mut target = Target::new(Some(out), arguments.force);
     if notes.wrote == 0 {
         report(&notes, &target);
@@ -161,7 +161,8 @@ fn model(arguments: &Arguments, options: &Options) -> Result<(Shape, String, Kin
         let datatype = arguments.datatype.clone().unwrap_or(own);
         return Ok((shape, datatype, Kind::Gguf));
     }
-    let shape = hf_config::shape(&name, &read(path)?, options)
+    let beside = processor(path).map(|path| read(&path)).transpose()?;
+    let shape = hf_config::shape(&name, &read(path)?, beside.as_deref(), options)
         .map_err(|error| Failure::usage(error, help))?;
     let Some(datatype) = arguments.datatype.clone() else {
         return Err(Failure::usage(

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use lab::plan::question::Question;
 use lab::plan::{
-    Axis, Case, Plan, PlanError, Probe, Range, Target, Verdict, json, needs, needs_json,
-    needs_table, plan, row, table, targets,
+    Axis, Case, Plan, PlanError, Probe, Range, Resource, Target, Times, Verdict, json, needs,
+    needs_json, needs_table, plan, row, table, targets,
 };
-use sim::load::Inputs;
+use sim::load::{Inputs, Kind, Library, Source};
 use sim::metrics::LoadVerdict;
 use validation::folder::{Disk, Folder};
 
@@ -44,6 +44,7 @@ fn case<'a>(library: &'a Folder, name: &Path, text: String) -> Case<'a> {
         files: &Disk,
         replications: Some(RUNS),
         seed: None,
+        times: Times::Stated,
     }
 }
 
@@ -293,4 +294,238 @@ fn what_limits_is_told_where_a_target_is_nearly_met() {
     let value = |load: f64| edge.probe(load).unwrap().value(0).unwrap();
     assert!(limits.load > 0.05, "{limits:?}");
     assert!(value(limits.load) < 0.5 * value(0.01), "{limits:?}");
+}
+
+/// A library with another text for its SoC.
+struct Changed<'a> {
+    folder: &'a Folder,
+    soc: String,
+}
+
+impl Library for Changed<'_> {
+    fn soc(&self, key: &str) -> Option<Source> {
+        let text = self.soc.clone();
+        self.folder.soc(key).map(|source| Source { text, ..source })
+    }
+
+    fn model(&self, key: &str) -> Option<Source> {
+        self.folder.model(key)
+    }
+
+    fn costs(&self, soc_key: &str, model_key: &str) -> Option<Source> {
+        self.folder.costs(soc_key, model_key)
+    }
+
+    fn names(&self, kind: Kind) -> Vec<String> {
+        self.folder.names(kind)
+    }
+}
+
+/// What a person writes for a SoC with so much of a resource.
+fn by_hand(text: &str, resource: &Resource, times: f64) -> String {
+    let mut soc: toml_edit::DocumentMut = text.parse().unwrap();
+    let number = |item: &toml_edit::Item| {
+        let item = item.get("value").unwrap_or(item);
+        item.as_float()
+            .unwrap_or_else(|| item.as_integer().unwrap() as f64)
+    };
+    let put = |item: &mut toml_edit::Item, by: f64| {
+        let to = toml_edit::value(number(item) * by);
+        if item.get("value").is_some() {
+            item["value"] = to;
+            for end in ["low", "high"] {
+                item.as_inline_table_mut().unwrap().remove(end);
+            }
+        } else {
+            *item = to;
+        }
+    };
+    match resource {
+        Resource::Memory => {
+            let bytes = number(&soc["memory"]["capacity_bytes"]);
+            // Whole bytes.
+            put(
+                &mut soc["memory"]["capacity_bytes"],
+                (bytes * times).round() / bytes,
+            );
+            return soc.to_string();
+        }
+        Resource::Bandwidth => put(&mut soc["memory"]["bandwidth_gbps"], times),
+        Resource::Compute(_) => {}
+    }
+    // What the profile does not have needs an origin.
+    let new = |number: f64| {
+        let mut table = toml_edit::InlineTable::new();
+        table.insert("value", number.into());
+        table.insert("origin", "mine".into());
+        toml_edit::value(table)
+    };
+    let more = *resource == Resource::Bandwidth && times > 1.0;
+    if more && soc["memory"].get("peak_gbps").is_some() {
+        put(&mut soc["memory"]["peak_gbps"], times);
+    }
+    let engines = soc["engines"].as_table_mut().unwrap();
+    for (_, engine) in engines.iter_mut() {
+        if more {
+            let port = number(&engine["port_gbps"]);
+            engine["measured_port_gbps"] = new(port);
+            put(&mut engine["port_gbps"], times);
+        } else if *resource != Resource::Bandwidth {
+            engine["compute_ratio"] = new(times);
+        }
+    }
+    if more || *resource != Resource::Bandwidth {
+        return format!("{soc}\n[origins.mine]\nkind = 'assumed'\nnote = 'a test'\n");
+    }
+    soc.to_string()
+}
+
+/// A need is that of a chip: its profile, changed by hand, meets the targets with what is said to meet them, and misses
+/// one with what is said to miss one. To see it fail, scale a stage's coefficients one by one, or every port with less
+/// bandwidth.
+#[test]
+fn a_chip_with_what_is_needed_is_simulated_to_meet_by_hand() {
+    let folder = Folder::new(root().join("profiles"));
+    for (name, question, scenario) in shipped() {
+        let targets = targets(&question.targets).unwrap();
+        let text = std::fs::read_to_string(&scenario).unwrap();
+        let case = case(&folder, &scenario, text);
+        let soc = case.inputs().unwrap().file(Kind::Soc).1.to_owned();
+        let found = needs(&case, &name, &targets).unwrap();
+        let mut ends = 0;
+        for need in &found.list {
+            let both = [
+                (need.between.0, Verdict::Misses),
+                (need.between.1, Verdict::Meets),
+            ];
+            for (times, wanted) in both {
+                let Some(times) = times else { continue };
+                let library = Changed {
+                    folder: &folder,
+                    soc: by_hand(&soc, &need.resource, times),
+                };
+                let alike = |seed: &u64| {
+                    let inputs = Inputs::read(&case.name, &case.text, &library, case.files);
+                    let verdict = match inputs {
+                        Ok(inputs) => {
+                            let mut world = inputs.world().unwrap();
+                            world.seed = *seed;
+                            let runs = Probe::run(&world, 0.0, 4 * RUNS, None, &targets);
+                            runs.unwrap().verdict
+                        }
+                        // A memory that does not hold the model.
+                        Err(faults) => {
+                            assert_eq!(need.resource, Resource::Memory, "{:?}", faults.list);
+                            Verdict::Misses
+                        }
+                    };
+                    verdict == wanted
+                };
+                let alike = (4711..4716).filter(alike).count();
+                let what = format!("{name}: {} times {}", times, need.resource);
+                assert!(alike >= 4, "{what} {}: {alike} of 5", wanted.word());
+                ends += 1;
+            }
+        }
+        assert!(ends >= 5, "{name}: {}", needs_table(&targets, &found));
+    }
+}
+
+/// Costs whose times all have an interval of a third less to half more, and were measured nowhere.
+struct Doubtful(Folder);
+
+impl Library for Doubtful {
+    fn soc(&self, key: &str) -> Option<Source> {
+        self.0.soc(key)
+    }
+
+    fn model(&self, key: &str) -> Option<Source> {
+        self.0.model(key)
+    }
+
+    fn costs(&self, soc_key: &str, model_key: &str) -> Option<Source> {
+        let source = self.0.costs(soc_key, model_key)?;
+        let stage = |per_token: f64| {
+            format!(
+                "{{ value = {per_token}, low = {}, high = {} }}",
+                per_token / 1.5,
+                per_token * 1.5
+            )
+        };
+        let text = format!(
+            "soc = '{soc_key}'\nmodel = '{model_key}'\norigin = 'roofline'\n[engines.npu.stages]\n\
+             encode = {{ fixed_s = {} }}\ningest = {{ per_token_s = {} }}\nquery_prefill = {{ per_token_s = {} }}\n\
+             decode = {{ per_token_s = {}, bytes_per_token = 4e8 }}\n[origins.roofline]\nkind = 'derived'\nnote = 'test'\n",
+            stage(0.5),
+            stage(0.002),
+            stage(0.002),
+            stage(0.03),
+        );
+        Some(Source { text, ..source })
+    }
+
+    fn names(&self, kind: Kind) -> Vec<String> {
+        self.0.names(kind)
+    }
+}
+
+/// To see it fail, take the stated times at both ends.
+#[test]
+fn a_plan_on_derived_times_tells_what_their_intervals_leave_open() {
+    let library = Doubtful(Folder::new(root().join("profiles")));
+    let text = camera("horizon_s = 600\nwarm_up_s = 60", WINDOW, 0.1, 0.05).replace(
+        "[policy.state_aware]\nterms = 'w+p+s'",
+        "[policy.single]\nlane = 'npu'",
+    );
+    let case = Case {
+        name: "camera.toml".to_owned(),
+        text,
+        library: &library,
+        files: &Disk,
+        replications: Some(RUNS),
+        seed: None,
+        times: Times::Stated,
+    };
+    let targets = targets(&["ttft_mean <= 4 s".to_owned()]).unwrap();
+    let found = plan(&case, "camera", Axis::Streams, &targets, None).unwrap();
+    let ends = found.doubtful.clone().unwrap();
+    let (slow, fast) = (ends.slow.0.unwrap(), ends.fast.0.unwrap());
+    let stated = found.edge.meets.unwrap();
+    assert!(slow < stated && stated < fast, "{slow} {stated} {fast}");
+    assert_eq!(found.doubt.numbers, (4, 4));
+    let condition = "no stage time was measured: all are derived or assumed".to_owned();
+    assert!(
+        found.conditions.contains(&condition),
+        "{:?}",
+        found.conditions
+    );
+    let told = table(std::slice::from_ref(&found), &[]);
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let says = format!(
+        "4 of 4 stage times have intervals, 0.6667 to 1.5 times what is stated: with all at their slow ends {slow} meet"
+    );
+    assert!(told.contains(&says) && told.contains(&condition), "{told}");
+    let document = &json(&[found], &[])["plans"][0]["stage_times"];
+    assert_eq!(document["slow"]["meets"], slow);
+    assert_eq!(
+        (
+            document["with_interval"].as_u64(),
+            document["measured"].as_bool()
+        ),
+        (Some(4), Some(false))
+    );
+    // A chip for the slow ends needs more bandwidth or compute than one for the fast ends.
+    let found = needs(&case, "camera", &targets).unwrap();
+    let compute = &found.list[1];
+    let ends = compute.doubtful.clone().unwrap();
+    let stated = compute.between.1;
+    let stated = stated.unwrap_or_else(|| panic!("{}", needs_table(&targets, &found)));
+    assert!(
+        ends.fast.unwrap() < stated && stated < ends.slow.unwrap(),
+        "{ends:?} {stated}"
+    );
+    assert_eq!(
+        needs_json(&found)["needs"][1]["meets_times_slow"],
+        ends.slow.unwrap()
+    );
 }

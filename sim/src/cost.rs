@@ -60,26 +60,31 @@ pub struct Cost {
     pub bytes_per_token: f64,
     /// Bytes per token and token of context before it.
     pub bytes_per_token_context: f64,
+    /// Bytes per token of context before it, whatever the size: of what a chunk reads once.
+    pub bytes_per_context: f64,
     /// Bytes per second of the time alone that count at most: what the engine's port carries. A few tokens' time may
     /// be less than the weights that their bytes hold take, where the time was measured at other sizes.
     pub bytes_per_s_at_most: f64,
-    /// The memory, where it carries less than the engine's port; `None`: all that the port does.
-    pub narrow: Option<Narrow>,
+    /// What differs between this SoC and the one on which the times were taken; `None`: nothing.
+    pub rescale: Option<Rescale>,
     /// Sizes within which it was measured.
     pub measured_tokens: (f64, f64),
     /// Contexts within which it was measured.
     pub measured_context: (f64, f64),
 }
 
-/// A memory that carries less than an engine's port: a what-if, since times alone are measured where the port is filled.
+/// Another memory, port or compute rate than times were taken with: a what-if, such as a memory that carries less than
+/// an engine's port, since times alone are measured where the port is filled.
 ///
-/// Of a stage's time alone t and memory time m = bytes ÷ port, compute time `(t^q − m^q)^(1/q)` stays, and memory time
-/// becomes bytes ÷ bandwidth: water-filling's step 4 (see [`crate::contention::WaterFilling`]) with the whole bandwidth
-/// for a share.
+/// Of a stage's time alone t and memory time m = bytes ÷ port, compute time is `(t^q − m^q)^(1/q)`, and memory time
+/// becomes bytes ÷ what is carried now: water-filling's step 4 (see [`crate::contention::WaterFilling`]) with the whole
+/// bandwidth for a share.
 #[derive(Clone, Copy, Debug)]
-pub struct Narrow {
-    /// Port ÷ bandwidth, above 1.
+pub struct Rescale {
+    /// Rate of the port behind which the times were taken ÷ what port and memory carry now.
     stretch: f64,
+    /// Compute rate now ÷ that with which the times were taken.
+    faster: f64,
     overlap: Overlap,
 }
 
@@ -127,6 +132,23 @@ pub struct At {
 }
 
 impl Cost {
+    /// A time alone, without bytes, that holds everywhere.
+    pub fn timed(time: Time, secs_per_context: f64) -> Self {
+        Self {
+            time,
+            secs_per_context,
+            context_block: 0.0,
+            bytes_fixed: 0.0,
+            bytes_per_token: 0.0,
+            bytes_per_token_context: 0.0,
+            bytes_per_context: 0.0,
+            bytes_per_s_at_most: f64::INFINITY,
+            rescale: None,
+            measured_tokens: (0.0, f64::INFINITY),
+            measured_context: (0.0, f64::INFINITY),
+        }
+    }
+
     /// The cost of size `n` (tokens, bytes for transfers, megapixels for tabled encodes) on `ctx`
     /// tokens of context.
     #[inline]
@@ -134,10 +156,19 @@ impl Cost {
         let pairs = context_read(n, ctx, self.context_block);
         let on_port = self.secs_on_port(n, ctx, pairs);
         let carried = on_port * self.bytes_per_s_at_most;
-        let bytes = self.bytes_stated(n, pairs).min(carried);
-        let secs = match &self.narrow {
-            Some(narrow) if bytes > 0.0 => {
-                on_port * narrow.overlap.slowdown(bytes / carried, narrow.stretch)
+        let bytes = self.bytes_stated(n, ctx, pairs).min(carried);
+        let secs = match &self.rescale {
+            Some(to) if carried > 0.0 => {
+                // What copies has no compute time of its own.
+                let copies = matches!(self.time, Time::Transfer { .. });
+                let faster = if copies { 1.0 } else { to.faster };
+                // A port that carries anything in no time.
+                let mu = if carried.is_finite() {
+                    bytes / carried
+                } else {
+                    0.0
+                };
+                on_port * to.overlap.rescaled(mu, to.stretch, faster)
             }
             _ => on_port,
         };
@@ -152,7 +183,7 @@ impl Cost {
         }
     }
 
-    /// Seconds alone on a memory that carries the engine's port.
+    /// Seconds alone where the times were taken.
     #[inline]
     fn secs_on_port(&self, n: f64, ctx: f64, pairs: f64) -> f64 {
         let sized = match &self.time {
@@ -173,13 +204,20 @@ impl Cost {
 
     /// The bytes that the numbers state for size `n` and so many reads of context, whether they can be carried or not.
     #[inline]
-    fn bytes_stated(&self, n: f64, pairs: f64) -> f64 {
-        self.bytes_fixed + self.bytes_per_token * n + self.bytes_per_token_context * pairs
+    fn bytes_stated(&self, n: f64, ctx: f64, pairs: f64) -> f64 {
+        self.bytes_fixed
+            + self.bytes_per_token * n
+            + self.bytes_per_token_context * pairs
+            + self.bytes_per_context * ctx
     }
 
     /// Whether it moves any bytes at all.
     pub(crate) fn moves_bytes(&self) -> bool {
-        self.bytes_fixed + self.bytes_per_token + self.bytes_per_token_context > 0.0
+        self.bytes_fixed
+            + self.bytes_per_token
+            + self.bytes_per_token_context
+            + self.bytes_per_context
+            > 0.0
     }
 
     /// How many times as fast as at most the stated bytes of size `n` without context move in their time.
@@ -187,7 +225,7 @@ impl Cost {
         let pairs = context_read(n, 0.0, self.context_block);
         let carried = self.secs_on_port(n, 0.0, pairs) * self.bytes_per_s_at_most;
         if carried > 0.0 {
-            self.bytes_stated(n, pairs) / carried
+            self.bytes_stated(n, 0.0, pairs) / carried
         } else {
             0.0
         }
@@ -243,18 +281,21 @@ pub fn interpolate(xs: &[f64], ys: &[f64], x: f64) -> f64 {
 }
 
 impl CostTable {
-    /// Counts bytes up to what each engine's port carries, and stretches times to what a memory of `bandwidth` bytes/s
-    /// carries where that is less.
+    /// Counts bytes up to what each engine's port carried where the times were taken, and rescales times to this SoC's
+    /// ports, compute and a memory of `bandwidth` bytes/s.
     pub(crate) fn bound_bytes(&mut self, engines: &[Engine], bandwidth: f64, overlap: f64) {
         for (row, engine) in self.rows.iter_mut().zip(engines) {
-            let port = engine.port_bytes_per_s;
-            let narrow = (port > bandwidth).then(|| Narrow {
-                stretch: port / bandwidth,
+            let measured = engine.measured_port_bytes_per_s;
+            let stretch = measured / engine.port_bytes_per_s.min(bandwidth);
+            let faster = engine.compute_ratio;
+            let rescale = (stretch != 1.0 || faster != 1.0).then(|| Rescale {
+                stretch,
+                faster,
                 overlap: Overlap::new(overlap),
             });
             for costs in row.iter_mut().flatten() {
-                costs.alone.bytes_per_s_at_most = port;
-                costs.alone.narrow = narrow;
+                costs.alone.bytes_per_s_at_most = measured;
+                costs.alone.rescale = rescale;
             }
         }
     }
@@ -287,8 +328,9 @@ mod tests {
             bytes_fixed: 0.0,
             bytes_per_token: 2.0,
             bytes_per_token_context: 1.0,
+            bytes_per_context: 0.0,
             bytes_per_s_at_most: f64::INFINITY,
-            narrow: None,
+            rescale: None,
             measured_tokens: (1.0, 1024.0),
             measured_context: (0.0, 4096.0),
         }
@@ -357,6 +399,12 @@ mod tests {
             ..bare.clone()
         };
         for (n, context) in [(1.0, 0.0), (1.0, 500.0), (64.0, 500.0), (64.0, 2000.0)] {
+            let reading = Cost {
+                bytes_per_context: 3.0,
+                ..bare.clone()
+            };
+            let read = reading.at(n, context).bytes - bare.at(n, context).bytes;
+            assert!((read - 3.0 * context).abs() < 1e-6, "{n} {context} {read}");
             let more = copying.at(n, context).secs - bare.at(n, context).secs;
             assert!(
                 (more - 2e-5 * context).abs() < 1e-12,
@@ -428,8 +476,9 @@ mod tests {
             cost.bytes_per_token = 90.0;
             cost.bytes_per_s_at_most = 10_000.0;
             let on_port = cost.at(100.0, 0.0);
-            cost.narrow = Some(Narrow {
+            cost.rescale = Some(Rescale {
                 stretch: 5.0,
+                faster: 1.0,
                 overlap: Overlap::new(overlap),
             });
             let at = cost.at(100.0, 0.0);
@@ -442,5 +491,56 @@ mod tests {
             cost.bytes_per_token = 0.0;
             assert!((cost.at(100.0, 0.0).secs - on_port.secs).abs() < 1e-12);
         }
+    }
+
+    /// To see it fail, let a stretch below 1 change nothing.
+    #[test]
+    fn a_wider_port_and_more_compute_shorten_each_its_part() {
+        for overlap in [1.0, 3.0, 8.0] {
+            let mut cost = linear(0.0, 0.01, 0.0);
+            cost.bytes_per_token_context = 0.0;
+            cost.bytes_per_token = 90.0;
+            cost.bytes_per_s_at_most = 10_000.0;
+            let mut secs = |stretch: f64, faster: f64| {
+                let overlap = Overlap::new(overlap);
+                cost.rescale = Some(Rescale {
+                    stretch,
+                    faster,
+                    overlap,
+                });
+                cost.at(100.0, 0.0).secs
+            };
+            // 1 s alone, of which 0.9 s is memory time.
+            let compute = 1.0 - 0.9_f64.powf(overlap);
+            let joined =
+                |memory: f64, compute: f64| (compute + memory.powf(overlap)).powf(1.0 / overlap);
+            let wide = secs(0.5, 1.0);
+            assert!(
+                (wide - joined(0.45, compute)).abs() < 1e-9,
+                "{overlap}: {wide}"
+            );
+            let fast = secs(1.0, 2.0);
+            let halved = compute / 2.0_f64.powf(overlap);
+            assert!(
+                (fast - joined(0.9, halved)).abs() < 1e-9,
+                "{overlap}: {fast}"
+            );
+            // Twice the SoC takes half the time.
+            assert!((secs(0.5, 2.0) - 0.5).abs() < 1e-9, "{overlap}");
+            assert!((secs(2.0, 0.5) - 2.0).abs() < 1e-9, "{overlap}");
+        }
+        // What copies has no compute time.
+        let mut copy = linear(0.0, 0.0, 0.0);
+        copy.time = Time::Transfer {
+            fixed: 0.0,
+            bytes_per_s: 100.0,
+        };
+        copy.bytes_per_s_at_most = 1000.0;
+        copy.rescale = Some(Rescale {
+            stretch: 1.0,
+            faster: 2.0,
+            overlap: Overlap::new(3.0),
+        });
+        assert!((copy.at(100.0, 0.0).secs - 1.0).abs() < 1e-12);
     }
 }

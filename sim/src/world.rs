@@ -177,6 +177,10 @@ pub struct Engine {
     pub kind: EngineKind,
     /// Streaming rate alone, bytes/s: the profile's, or the memory's bandwidth where that is less.
     pub port_bytes_per_s: f64,
+    /// Streaming rate behind which the costs' times were taken, bytes/s.
+    pub measured_port_bytes_per_s: f64,
+    /// Compute rate ÷ that of the engine on which the costs' times were taken.
+    pub compute_ratio: f64,
     /// Arbitration weight.
     pub weight: f64,
     /// KV bytes that it may hold.

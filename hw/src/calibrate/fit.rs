@@ -512,8 +512,9 @@ mod tests {
             bytes_fixed: 0.0,
             bytes_per_token: 0.0,
             bytes_per_token_context: 0.0,
+            bytes_per_context: 0.0,
             bytes_per_s_at_most: f64::INFINITY,
-            narrow: None,
+            rescale: None,
             measured_tokens: (0.0, 1.0),
             measured_context: (0.0, 1.0),
         };

@@ -566,6 +566,7 @@ fn stage_text(text: &mut String, world: &World, id: EngineId, quality: &Quality,
                 "bytes_per_token_context",
                 costs.alone.bytes_per_token_context,
             ),
+            ("bytes_per_context", costs.alone.bytes_per_context),
         ];
         for (key, value) in carried.into_iter().filter(|(_, value)| *value > 0.0) {
             _ = writeln!(

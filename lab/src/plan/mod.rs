@@ -2,6 +2,7 @@
 //! least of each resource that a load needs.
 
 mod axis;
+mod doubt;
 mod length;
 mod limits;
 mod need;
@@ -16,17 +17,18 @@ mod text;
 mod tests;
 
 use sim::diag::Faults;
-use sim::load::{Files, Inputs, Library, Numbers};
+use sim::load::{Files, Inputs, Kind, Library};
 use sim::metrics::Metric as Number;
 use sim::rng::mix;
 use sim::world::World;
 
 pub use axis::Axis;
+pub use doubt::{Doubt, Edges, Ends, Times};
 pub use length::Rise;
 pub use limits::{Buys, Limits, limits};
 pub use need::{Need, Needs, needs};
 pub use probe::{Held, Probe, Verdict};
-pub use scale::{Resource, numbers};
+pub use scale::Resource;
 pub use search::{Edge, Look, Range, grid, search};
 pub use target::{Metric, Target, targets};
 pub use text::{json, largest, largest_model, needs_json, needs_table, region, table};
@@ -55,6 +57,8 @@ pub struct Case<'a> {
     pub replications: Option<u32>,
     /// Root seed, instead of the scenario's.
     pub seed: Option<u64>,
+    /// At which end of their intervals stage times are taken.
+    pub times: Times,
 }
 
 impl std::fmt::Debug for Case<'_> {
@@ -167,14 +171,17 @@ impl Case<'_> {
         };
         let inputs = Inputs::read(&self.name, &text, self.library, self.files).map_err(first)?;
         let mut world = inputs.world().map_err(first)?;
+        let times = doubt::numbers(&world, &inputs, self.times);
+        let inputs = inputs.with_numbers(&times).map_err(first)?;
+        if !times.is_empty() {
+            world = inputs.world().map_err(first)?;
+        }
         if let Some((resource, times)) = change {
-            let other: Numbers = numbers(&world, resource, times);
-            if !other.is_empty() {
-                world = inputs
-                    .with_numbers(&other)
-                    .and_then(|inputs| inputs.world())
-                    .map_err(first)?;
-            }
+            let soc = scale::soc(inputs.file(Kind::Soc).1, &world, resource, times)?;
+            world = inputs
+                .with_texts(&[(Kind::Soc, soc)])
+                .and_then(|inputs| inputs.world())
+                .map_err(first)?;
         }
         if let Some(seed) = self.seed {
             world.seed = seed;
@@ -236,6 +243,10 @@ pub struct Plan {
     pub axis: Axis,
     /// The targets.
     pub targets: Vec<Target>,
+    /// What of the stage times is not known.
+    pub doubt: Doubt,
+    /// What was found with all stage times at one end of their intervals; absent where none has one.
+    pub doubtful: Option<Edges>,
     /// What differs from the defaults or is assumed, in words.
     pub conditions: Vec<String>,
     /// Memory that is taken before any context: weights, the system's and others', bytes.
@@ -363,12 +374,20 @@ pub fn plan(
     .map_err(PlanError::Stopped)?;
     let limits = limits(case, axis, targets, &edge).map_err(PlanError::Stopped)?;
     let rises = length::rises(case, axis, targets, &edge).map_err(PlanError::Stopped)?;
+    let doubt = Doubt::of(&world, &case.inputs()?);
+    let doubtful = (doubt.numbers.0 > 0)
+        .then(|| doubt::edges(case, axis, targets, range))
+        .transpose()?;
+    let mut conditions = reports::facts::conditions_of(&world);
+    conditions.extend(doubt.condition());
     let end = |load: Option<f64>| case.replay(axis, edge.probe(load?)?);
     Ok(Plan {
         title: title.to_owned(),
         axis,
         targets: targets.to_vec(),
-        conditions: reports::facts::conditions_of(&world),
+        doubt,
+        doubtful,
+        conditions,
         taken: world.memory.taken,
         scenarios: (end(edge.meets), end(edge.misses)),
         edge,

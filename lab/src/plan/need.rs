@@ -5,7 +5,8 @@ use super::probe::Verdict;
 use super::scale::Resource;
 use super::search::Look;
 use super::target::Target;
-use super::{Case, PlanError};
+use super::{Case, Doubt, Ends, PlanError, doubt, scale};
+use sim::load::Kind;
 
 /// Most and least that is tried, in times of the profile's.
 const TIMES: (f64, f64) = (1.0 / 256.0, 64.0);
@@ -21,7 +22,12 @@ pub struct Need {
     pub now: Option<(f64, &'static str)>,
     /// Times of it that were seen to miss a target, and the least that were seen to meet all.
     pub between: (Option<f64>, Option<f64>),
-    /// Why more of it alone does not help.
+    /// Times that meet all with stage times at one end of their intervals, `None` where none was found; absent where no
+    /// stage time has an interval.
+    pub doubtful: Option<Ends<Option<f64>>>,
+    /// Texts of the SoC's profile with these, in the same order.
+    pub socs: (Option<String>, Option<String>),
+    /// Why more of it alone does not help, or what comes with more of it.
     pub remark: Option<String>,
     /// Targets whose metrics rise with the length of the runs, at the end that meets, else at the other.
     pub rises: Vec<Rise>,
@@ -34,6 +40,8 @@ pub struct Needs {
     pub title: String,
     /// What differs from the defaults or is assumed, in words.
     pub conditions: Vec<String>,
+    /// What of the stage times is not known.
+    pub doubt: Doubt,
     /// Of each resource, the others as they are.
     pub list: Vec<Need>,
 }
@@ -45,6 +53,8 @@ pub struct Needs {
 /// Faults of the scenario; what a policy's script stopped a run with.
 pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, PlanError> {
     let world = case.own_world()?;
+    let inputs = case.inputs()?;
+    let doubt = Doubt::of(&world, &inputs);
     let mut list = Vec::new();
     for resource in [
         Resource::Bandwidth,
@@ -53,29 +63,52 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
     ] {
         let verdict = |times: f64, look: Look| {
             let probe = case.probe(None, Some((&resource, times)), targets, look);
-            probe.map(|probe| probe.verdict).map_err(PlanError::Stopped)
+            let probe = probe.map_err(PlanError::Stopped)?;
+            match probe.refused {
+                // Weights that a memory does not hold are an answer; a profile that cannot be is none.
+                Some(why) if resource != Resource::Memory => Err(PlanError::Question(why)),
+                _ => Ok(probe.verdict),
+            }
         };
-        let (between, remark) = least(verdict)?;
+        let (between, mut remark) = least(verdict)?;
+        if resource == Resource::Bandwidth && between.1.is_some_and(|times| times > 1.0) {
+            let ports = "every engine's port grows with it";
+            remark = Some(remark.map_or_else(|| ports.to_owned(), |one| format!("{one}; {ports}")));
+        }
+        let soc = |times: Option<f64>| {
+            let text = inputs.file(Kind::Soc).1;
+            times
+                .map(|times| scale::soc(text, &world, &resource, times))
+                .transpose()
+        };
         let rises = match between.1.or(between.0) {
             Some(times) => length::rises_at(case, None, Some((&resource, times)), targets)
                 .map_err(PlanError::Stopped)?,
             None => Vec::new(),
         };
+        let doubtful = (doubt.numbers.0 > 0)
+            .then(|| doubt::least(case, &resource, targets))
+            .transpose()?;
         list.push(Need {
+            doubtful,
             now: match resource {
                 Resource::Bandwidth => Some((world.memory.bandwidth / 1e9, "GB/s")),
                 Resource::Memory => Some((world.memory.capacity as f64 / 1e9, "GB")),
                 Resource::Compute(_) => None,
             },
-            resource: resource.clone(),
+            socs: (soc(between.0)?, soc(between.1)?),
             between,
             remark,
             rises,
+            resource,
         });
     }
+    let mut conditions = reports::facts::conditions_of(&world);
+    conditions.extend(doubt.condition());
     Ok(Needs {
         title: title.to_owned(),
-        conditions: reports::facts::conditions_of(&world),
+        doubt,
+        conditions,
         list,
     })
 }
@@ -85,7 +118,9 @@ type Least = ((Option<f64>, Option<f64>), Option<String>);
 
 /// The least times of a resource that meet the targets, and the greatest below that miss one. Both are seen twice,
 /// the second time on fresh draws: among the many that are looked at, one near the edge may come out well by chance.
-fn least<E>(mut verdict: impl FnMut(f64, Look) -> Result<Verdict, E>) -> Result<Least, E> {
+pub(super) fn least<E>(
+    mut verdict: impl FnMut(f64, Look) -> Result<Verdict, E>,
+) -> Result<Least, E> {
     let (mut low, mut high) = (1.0, 1.0);
     if verdict(1.0, Look::First)? == Verdict::Meets {
         loop {

@@ -267,6 +267,12 @@ fn what_is_said_of_no_edge_is_true_to_the_table() {
         title: "x".to_owned(),
         axis: Axis::Streams,
         targets: vec![Target::parse("ttft_p95 <= 1s").expect("it is a target")],
+        doubt: super::Doubt {
+            numbers: (0, 1),
+            span: (1.0, 1.0),
+            measured: true,
+        },
+        doubtful: None,
         conditions: Vec::new(),
         taken: 0,
         edge,

@@ -13,7 +13,7 @@ use super::probe::{Probe, Verdict};
 use super::scale::Resource;
 use super::search::Range;
 use super::target::{Metric, Target};
-use super::{Buys, Plan, Rise};
+use super::{Buys, Doubt, Plan, Rise};
 
 /// A number in at most four digits.
 fn short(value: f64) -> String {
@@ -115,7 +115,7 @@ fn rise(targets: &[Target], rise: &Rise, at: &str, meets: bool) -> String {
     let of = targets.iter().find(|target| target.text == rise.target);
     let value = |value| of.map_or_else(String::new, |target| shown(target.metric, value));
     format!(
-        "at {at} `{}` is {} in runs of {} s and {} in runs of {} s{}: the edge holds for the former; {}",
+        "at {at} `{}` is {} in runs of {} s and {} in runs of {} s{}: {}{}",
         of.map_or_else(String::new, |target| target.metric.to_string()),
         value(rise.means.0),
         short(rise.run_s),
@@ -123,6 +123,11 @@ fn rise(targets: &[Target], rise: &Rise, at: &str, meets: bool) -> String {
         short(rise.longer_s),
         if rise.verdict == Verdict::Misses && meets {
             ", which miss a target"
+        } else {
+            ""
+        },
+        if meets {
+            "the edge holds for the former; "
         } else {
             ""
         },
@@ -255,6 +260,23 @@ fn one(out: &mut String, plan: &Plan) {
     );
     conditions(out, &plan.conditions);
     *out += &hanging(&edge(plan), 2);
+    if let Some(ends) = &plan.doubtful {
+        let found = |of: (Option<f64>, Option<f64>)| match of {
+            (Some(meets), Some(misses)) => format!("{} meet, {} miss", short(meets), short(misses)),
+            (Some(meets), None) => format!("{} meet, and none was seen to miss", short(meets)),
+            (None, Some(misses)) => format!("none was seen to meet, {} miss", short(misses)),
+            (None, None) => "replications do not tell".to_owned(),
+        };
+        *out += &hanging(
+            &format!(
+                "{}: with all at their slow ends {}; at their fast ends {}",
+                open(&plan.doubt),
+                found(ends.slow),
+                found(ends.fast)
+            ),
+            2,
+        );
+    }
     for remark in remarks(plan) {
         *out += &hanging(&format!("note: {remark}"), 2);
     }
@@ -276,6 +298,31 @@ fn one(out: &mut String, plan: &Plan) {
             _ = writeln!(out, "\n{}", sensitivity(&limits.buys));
         }
     }
+}
+
+/// How far stage times are open, in words.
+fn open(doubt: &Doubt) -> String {
+    format!(
+        "{} of {} stage times have intervals, {} to {} times what is stated",
+        doubt.numbers.0,
+        doubt.numbers.1,
+        short(doubt.span.0),
+        short(doubt.span.1)
+    )
+}
+
+/// The same for programs; `ends` of a search with all at one end.
+fn open_json(doubt: &Doubt, ends: Option<(Value, Value)>) -> Value {
+    let (slow, fast) = ends.unwrap_or_default();
+    json!({
+        "count": doubt.numbers.1,
+        "with_interval": doubt.numbers.0,
+        "low_times": doubt.span.0,
+        "high_times": doubt.span.1,
+        "measured": doubt.measured,
+        "slow": slow,
+        "fast": fast,
+    })
 }
 
 /// What is to be said of an edge.
@@ -312,6 +359,7 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
     heads.extend(remarks.then(|| Head::text("")));
     let mut rows = Table::new(heads);
     let mut longer = Vec::new();
+    let mut doubtful = Vec::new();
     for need in &needs.list {
         let name = match need.resource {
             Resource::Compute(None) => "compute of every engine".to_owned(),
@@ -322,6 +370,10 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
             None => format!("{} times", short(times)),
         };
         let (low, high) = need.between;
+        if let Some(ends) = &need.doubtful {
+            let one = |times: Option<f64>| times.map_or_else(|| "none found".to_owned(), value);
+            doubtful.push(format!("{name} {} and {}", one(ends.slow), one(ends.fast)));
+        }
         let remark = remarks.then(|| need.remark.clone().unwrap_or_default());
         longer.extend(need.rises.iter().map(|one| {
             let at = format!("{} ({name})", value(one.load));
@@ -336,6 +388,16 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
         rows.row(cells.into_iter().chain(remark));
     }
     _ = writeln!(out, "\n{rows}");
+    if !doubtful.is_empty() {
+        paragraph(
+            &mut out,
+            &format!(
+                "{}; with all at their slow and at their fast ends meet: {}",
+                open(&needs.doubt),
+                doubtful.join("; ")
+            ),
+        );
+    }
     for remark in &longer {
         paragraph(&mut out, remark);
     }
@@ -376,6 +438,10 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
                 "axis": plan.axis.name(),
                 "unit": plan.axis.unit(),
                 "conditions": plan.conditions,
+                "stage_times": open_json(&plan.doubt, plan.doubtful.as_ref().map(|ends| {
+                    let one = |of: (Option<f64>, Option<f64>)| json!({ "meets": of.0, "misses": of.1 });
+                    (one(ends.slow), one(ends.fast))
+                })),
                 "meets": plan.edge.meets,
                 "misses": plan.edge.misses,
                 "monotone": plan.edge.monotone,
@@ -432,6 +498,9 @@ pub fn needs_json(needs: &Needs) -> Value {
                 "unit": need.now.map_or("times", |(_, unit)| unit),
                 "misses_times": need.between.0,
                 "meets_times": need.between.1,
+                "meets_times_slow": need.doubtful.as_ref().and_then(|ends| ends.slow),
+                "meets_times_fast": need.doubtful.as_ref().and_then(|ends| ends.fast),
+                "socs": { "misses": need.socs.0, "meets": need.socs.1 },
                 "remark": need.remark,
                 "rises_with_length": need.rises.iter().map(|rise| rise_json(rise, "times")).collect::<Vec<_>>(),
             })
@@ -441,6 +510,7 @@ pub fn needs_json(needs: &Needs) -> Value {
         "version": 1,
         "title": needs.title,
         "conditions": needs.conditions,
+        "stage_times": open_json(&needs.doubt, None),
         "needs": list,
     })
 }

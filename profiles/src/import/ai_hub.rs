@@ -305,6 +305,9 @@ impl Reader<'_> {
                 );
                 self.notes.skip(self.file, node.line, text);
             }
+            (Some((node, _)), Some(_)) if let Some((min, text)) = contradiction(node) => {
+                self.notes.skip(self.file, min, format!("{what}: {text}"));
+            }
             (Some((node, unit)), Some(length)) => {
                 if let Some(max) = node.get("max")
                     && let Some(time) = max.positive()
@@ -492,4 +495,14 @@ impl Reader<'_> {
             self.push(identity, Test::Run(component.to_owned()), time, line);
         }
     }
+}
+
+/// The line of a least time that is above the greatest, with what to say of it.
+fn contradiction(range: &Node) -> Option<(u64, String)> {
+    let min = range.get("min")?;
+    let (least, most) = (min.positive()?, range.get("max")?.positive()?);
+    let text = format!(
+        "the least time to the first token, {least}, is above the greatest, {most}: they contradict each other"
+    );
+    (least > most).then_some((min.line, text))
 }

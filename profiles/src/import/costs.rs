@@ -4,6 +4,8 @@ mod engine;
 mod repeats;
 mod sections;
 
+pub(super) use sections::board_of;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::note::{NoteKind, Notes};

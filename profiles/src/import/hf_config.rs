@@ -4,6 +4,7 @@ mod defaults;
 mod kinds;
 mod once;
 mod precision;
+mod processor;
 mod slips;
 mod text_model;
 mod vision;
@@ -18,6 +19,7 @@ use super::{Options, Output, Source, text};
 /// Model profiles of the files.
 pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes) -> Vec<Output> {
     let mut outputs = Vec::new();
+    let (sources, processors) = processor::apart(sources, notes);
     for source in sources {
         let file = source.name.clone();
         let Some(text) = text::whole(source, notes) else {
@@ -43,6 +45,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
             continue;
         }
         let mut value = value;
+        processor::beside(&mut value, &file, &processors, notes);
         for (key, filled) in defaults::fill(&mut value) {
             let text = format!(
                 "`{key}` is not stated: {filled}, what transformers takes for this `model_type`"
@@ -61,16 +64,25 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
     outputs
 }
 
-/// The shape that a `config.json` states, for a roofline.
+/// The shape that a `config.json` states, for a roofline; `processor` is the text of the `preprocessor_config.json`
+/// beside it.
 ///
 /// # Errors
 ///
 /// What is missing, with its line.
-pub fn shape(file: &str, text: &str, options: &Options) -> Result<crate::roofline::Shape, String> {
+pub fn shape(
+    file: &str,
+    text: &str,
+    processor: Option<&str>,
+    options: &Options,
+) -> Result<crate::roofline::Shape, String> {
     let once::Once(mut value) =
         serde_json::from_str(text).map_err(|error| format!("{file}: no JSON: {error}"))?;
     let fault = |(line, fault): Fault| format!("{file}:{line}: {fault}");
     slips::check(&Config { root: &value, text }).map_err(fault)?;
+    if let Some(processor) = processor {
+        processor::add(&mut value, processor)?;
+    }
     defaults::fill(&mut value);
     let config = Config { root: &value, text };
     decoder(&config).map_err(fault)?;

@@ -5,6 +5,7 @@ mod apart;
 mod bad_rows;
 mod cases;
 mod configs;
+mod contradict;
 mod drift;
 mod events;
 mod exact;

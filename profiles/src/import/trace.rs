@@ -7,6 +7,7 @@
 
 mod questions;
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead, Read as _, Write};
 use std::ops::Range;
 
@@ -127,6 +128,8 @@ struct Convert<'a> {
     header: String,
     /// The first and the last sound row so far.
     ends: Option<[String; 2]>,
+    /// What is written for the last row, once those behind it show that its time is right, and its line.
+    held: Option<(String, u64)>,
     piece: String,
     /// Whether a quote of CSV is open at its end.
     quoted: bool,
@@ -153,6 +156,7 @@ impl<'a> Convert<'a> {
             notes,
             header: String::new(),
             ends: None,
+            held: None,
             piece: String::new(),
             quoted: false,
             piece_line: 1,
@@ -219,7 +223,7 @@ impl<'a> Convert<'a> {
             self.quoted ^= open_quote(text) && is_json == Some(false);
             // A quoted cell may hold line ends: a piece ends where no quote is open.
             if self.piece.len() >= PIECE && !self.quoted {
-                if !self.convert(writer)? {
+                if !self.convert(writer, true)? {
                     return Ok(false);
                 }
             } else if self.piece.len() as u64 > 2 * LINE_MAX {
@@ -232,11 +236,14 @@ impl<'a> Convert<'a> {
             }
         }
         let none = self.rows == 0 && self.bad_rows == 0;
-        if (!self.piece.trim().is_empty() || none) && !self.convert(writer)? {
+        if (!self.piece.trim().is_empty() || none) && !self.convert(writer, false)? {
             return Ok(false);
         }
         if !self.whole() {
             return Ok(false);
+        }
+        if let Some((row, _)) = self.held.take() {
+            writer.write_all(row.as_bytes())?;
         }
         let lengths = match self.columns {
             Some([true, true]) => "times, prompt and answer lengths",
@@ -278,8 +285,9 @@ impl<'a> Convert<'a> {
         true
     }
 
-    /// Converts the piece that is there and empties it.
-    fn convert(&mut self, writer: &mut dyn Write) -> io::Result<bool> {
+    /// Converts the piece that is there and empties it, up to a row of which only those behind it tell whether it is
+    /// sound. `more`: whether other pieces follow.
+    fn convert(&mut self, writer: &mut dyn Write, more: bool) -> io::Result<bool> {
         let mut text = self.header.clone();
         for row in self.ends.iter().flatten() {
             text += row;
@@ -288,7 +296,7 @@ impl<'a> Convert<'a> {
         let before = text.len();
         text += &self.piece;
         self.piece.clear();
-        let sound = match trace_file::sound_rows(self.file, &text) {
+        let sound = match trace_file::sound_rows(self.file, &text, more) {
             Ok(sound) => sound,
             Err(faults) => {
                 for fault in &faults {
@@ -322,6 +330,10 @@ impl<'a> Convert<'a> {
             }
         }
         self.rows(&text, before, &sound, writer)?;
+        if let Some(open) = sound.open.filter(|open| *open >= before) {
+            self.piece_line = self.line_of(&text, before, open);
+            text[open..].clone_into(&mut self.piece);
+        }
         Ok(true)
     }
 
@@ -334,6 +346,13 @@ impl<'a> Convert<'a> {
     ) -> io::Result<()> {
         let SoundRows { trace, spans, .. } = sound;
         let from = spans.partition_point(|span| span.start < before);
+        if let Some((row, _)) = self.held.take() {
+            if from == 2 {
+                writer.write_all(row.as_bytes())?;
+            } else {
+                self.rows -= 1;
+            }
+        }
         let Some(last) = spans.get(from..).and_then(<[_]>::last) else {
             return Ok(());
         };
@@ -366,26 +385,37 @@ impl<'a> Convert<'a> {
             writeln!(writer, "{}", header.join(","))?;
         }
         for index in from..trace.times.len() {
-            write!(writer, "{}", seconds(trace.times[index].0))?;
+            let mut row = seconds(trace.times[index].0);
             for list in [&trace.prompt_tokens, &trace.output_tokens]
                 .into_iter()
                 .flatten()
             {
-                write!(writer, ",{}", list[index])?;
+                _ = write!(row, ",{}", list[index]);
             }
-            writeln!(writer)?;
+            row.push('\n');
+            if index + 1 == trace.times.len() {
+                let line = self.line_of(text, before, last.start);
+                self.held = Some((row, line));
+            } else {
+                writer.write_all(row.as_bytes())?;
+            }
         }
         Ok(())
     }
 
+    /// Line of a byte of a piece, which begins at `before`; of the rows before it the last one is meant.
+    fn line_of(&self, text: &str, before: usize, at: usize) -> u64 {
+        if at < before {
+            let held = self.held.as_ref().map(|(_, line)| *line);
+            // Faults of columns are the header's.
+            return held.filter(|_| at >= self.header.len()).unwrap_or(1);
+        }
+        let range = text.get(before..at.min(text.len())).unwrap_or("");
+        self.piece_line + range.bytes().filter(|&byte| byte == b'\n').count() as u64
+    }
+
     fn fault(&mut self, kind: NoteKind, text: &str, before: usize, fault: &Diagnostic) {
-        let at = fault.span.start;
-        let ends = |range: &str| range.bytes().filter(|&byte| byte == b'\n').count() as u64;
-        let line = if at < before {
-            1
-        } else {
-            self.piece_line + ends(text.get(before..at.min(text.len())).unwrap_or(""))
-        };
+        let line = self.line_of(text, before, fault.span.start);
         let help = fault
             .help
             .as_ref()

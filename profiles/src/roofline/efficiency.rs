@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::profile::{Decode, Prefill};
 use super::stage::Work;
 
 /// The factors that come with the project.
@@ -113,10 +114,46 @@ pub struct Case {
     pub phase: Phase,
     /// Its bounds.
     pub work: Work,
+    /// How a profile would state it.
+    pub(super) written: Written,
     /// What was measured, s.
     pub secs: f64,
     /// Where it stands.
     pub place: String,
+}
+
+/// What a written stage is made of, and the size at which it was measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Written {
+    /// A number: the bounds of the case.
+    Once,
+    /// Bounds of a prefill of 0 or 1 tokens on 0 or 1 of context, tokens first; tokens and context.
+    Prefill([[Work; 2]; 2], f64, f64),
+    /// Bounds of one token on 0 or 1 of context; tokens and context.
+    Decode([Work; 2], f64, f64),
+}
+
+impl Case {
+    /// Its time by these factors, of the stage as a profile states it and the simulator evaluates it, s; `None` where
+    /// no chip with this data type was measured.
+    pub fn time(&self, factors: &Factors) -> Option<f64> {
+        let one = |work: Work| {
+            let secs = factors.time(work, &self.datatype).ok_or(());
+            secs.map(|secs| Predicted::around(secs, 0.0))
+        };
+        let at = |size: f64| usize::from(size > 0.0);
+        match self.written {
+            Written::Once => factors.time(self.work, &self.datatype),
+            Written::Prefill(points, tokens, context) => {
+                let form = Prefill::of(|n, c| one(points[at(n)][at(c)])).ok()?;
+                Some(form.secs(tokens, context))
+            }
+            Written::Decode(points, tokens, context) => {
+                let form = Decode::of(|_, c| one(points[at(c)])).ok()?;
+                Some(form.secs(tokens, context))
+            }
+        }
+    }
 }
 
 impl Factors {

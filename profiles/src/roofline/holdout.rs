@@ -207,7 +207,7 @@ fn without(cases: &[Case], of: &Case, also: Option<&str>) -> Option<f64> {
         .filter(|case| case.family == of.family && case.phase == of.phase)
         .filter(|case| case.chip != of.chip && Some(case.chip.as_str()) != also)
         .collect();
-    Factors::fit(&others)?.time(of.work, &of.datatype)
+    of.time(&Factors::fit(&others)?)
 }
 
 /// Logarithm of measured over predicted time.
@@ -240,10 +240,7 @@ fn residuals<'a>(
                 .collect();
             Factors::fit(&others)
         });
-        if let Some(secs) = factors
-            .as_ref()
-            .and_then(|factors| factors.time(case.work, &case.datatype))
-        {
+        if let Some(secs) = factors.as_ref().and_then(|factors| case.time(factors)) {
             list.push(Residual {
                 family: &case.family,
                 chip: &case.chip,
@@ -267,7 +264,7 @@ fn own<'a>(cases: &'a [Case], phase: Phase, unseen: Option<&str>) -> Vec<Residua
         let Some(factors) = Factors::fit(&group) else {
             continue;
         };
-        let secs = |case: &&Case| factors.time(case.work, &case.datatype);
+        let secs = |case: &&Case| case.time(&factors);
         let values = group
             .iter()
             .filter_map(|case| Some((case.secs / secs(case)?).ln()));

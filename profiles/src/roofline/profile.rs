@@ -7,9 +7,7 @@ use super::efficiency::{Efficiencies, Phase, Predicted};
 use super::rows;
 use super::shape::Shape;
 use super::stage::{self, Placed, Work};
-
-/// Tokens of a prefill that share one read of the KV before them: bytes of a context have no form but by token.
-const CHUNK: f64 = 64.0;
+use sim::cost::{Cost, Time};
 
 /// A number in TOML.
 fn number(value: f64) -> String {
@@ -142,6 +140,87 @@ pub fn soc(chip: &Chip) -> String {
     out
 }
 
+/// One time less another, which cannot be negative.
+fn less(a: &Predicted, b: &Predicted) -> Predicted {
+    Predicted {
+        secs: (a.secs - b.secs).max(0.0),
+        low: (a.low - b.low).max(0.0),
+        high: (a.high - b.high).max(0.0),
+    }
+}
+
+/// Seconds as they stand in a file.
+fn stands(of: &Predicted) -> f64 {
+    number(of.secs).parse().unwrap_or(f64::NAN)
+}
+
+/// The form of a written prefill: linear in tokens, in context and in pairs of the two, as its bounds are. It reads the
+/// KV before it once, and attends to it with every token.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prefill {
+    fixed: Predicted,
+    per_token: Predicted,
+    per_token_context: Predicted,
+    per_context: Predicted,
+}
+
+impl Prefill {
+    /// From two points of each of tokens and context.
+    pub(super) fn of<E>(time: impl Fn(f64, f64) -> Result<Predicted, E>) -> Result<Self, E> {
+        let fixed = time(0.0, 0.0)?;
+        let one = time(1.0, 0.0)?;
+        let behind = time(0.0, 1.0)?;
+        let (per_token, per_context) = (less(&one, &fixed), less(&behind, &fixed));
+        let deep = less(&time(1.0, 1.0)?, &one);
+        Ok(Self {
+            fixed,
+            per_token,
+            per_token_context: less(&deep, &per_context),
+            per_context,
+        })
+    }
+
+    /// What the simulator makes of it as it is written, s.
+    pub(super) fn secs(&self, tokens: f64, context: f64) -> f64 {
+        let written = Time::Linear {
+            fixed: stands(&self.fixed),
+            per_token: stands(&self.per_token),
+            per_token_context: stands(&self.per_token_context),
+        };
+        Cost::timed(written, stands(&self.per_context))
+            .at(tokens, context)
+            .secs
+    }
+}
+
+/// The form of a written decode: linear in tokens and in pairs of tokens and what is before them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decode {
+    per_token: Predicted,
+    per_token_context: Predicted,
+}
+
+impl Decode {
+    /// From two points of the context.
+    pub(super) fn of<E>(time: impl Fn(f64, f64) -> Result<Predicted, E>) -> Result<Self, E> {
+        let per_token = time(1.0, 0.0)?;
+        Ok(Self {
+            per_token_context: less(&time(1.0, 1.0)?, &per_token),
+            per_token,
+        })
+    }
+
+    /// What the simulator makes of it as it is written, s.
+    pub(super) fn secs(&self, tokens: f64, context: f64) -> f64 {
+        let written = Time::Linear {
+            fixed: 0.0,
+            per_token: stands(&self.per_token),
+            per_token_context: stands(&self.per_token_context),
+        };
+        Cost::timed(written, 0.0).at(tokens, context).secs
+    }
+}
+
 fn port(chip: &Chip, engine: &Engine) -> f64 {
     let own = engine.port_gbps.unwrap_or(f64::MAX);
     own.min(chip.sustained_gbps())
@@ -199,7 +278,7 @@ pub fn costs(
             shape.name
         )),
         text(
-            "weights that a stage or a token of an answer reads, the KV before it once every 64 prefilled tokens, and 16-bit activations once"
+            "weights that a stage or a token of an answer reads, the KV before it once, and 16-bit activations once"
         ),
         text("a quarter of what the memory sustains, as state copies of llama.cpp do"),
     );
@@ -255,22 +334,10 @@ fn stages(
                 )
             })
     };
-    // The forms of costs are linear in tokens, in context and in pairs of the two, and so are the bounds: two points
-    // of each. A prefill reads the KV before it once, and attends to it with every token.
-    let base = predict(Phase::Prefill, placed.prefill(0.0, 0.0))?;
-    let one = predict(Phase::Prefill, placed.prefill(1.0, 0.0))?;
-    let behind = predict(Phase::Prefill, placed.prefill(0.0, 1.0))?;
-    let deep = predict(Phase::Prefill, placed.prefill(1.0, 1.0))?;
-    let token = predict(Phase::Decode, placed.decode(1.0, 0.0))?;
-    let after = predict(Phase::Decode, placed.decode(1.0, 1.0))?;
-    let less = |a: &Predicted, b: &Predicted| Predicted {
-        secs: (a.secs - b.secs).max(0.0),
-        low: (a.low - b.low).max(0.0),
-        high: (a.high - b.high).max(0.0),
-    };
-    let (each, once) = (less(&one, &base), less(&behind, &base));
-    let slope = less(&less(&deep, &one), &once);
-    let grows = less(&after, &token);
+    let prefill =
+        Prefill::of(|tokens, context| predict(Phase::Prefill, placed.prefill(tokens, context)))?;
+    let decode =
+        Decode::of(|tokens, context| predict(Phase::Decode, placed.decode(tokens, context)))?;
     let mut out = format!("[engines.{name}]\norigin = \"roofline\"\n\n");
     let time = shape
         .vision
@@ -282,21 +349,21 @@ fn stages(
     for stage in ["ingest", "query_prefill"] {
         _ = writeln!(
             out,
-            "[engines.{name}.stages.{stage}]\nfixed_s = {}\nper_token_s = {}\nper_token_context_s = {}\nper_context_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token_context = {{ value = {}, origin = \"bytes\" }}\n",
-            quantity(&base),
-            quantity(&each),
-            quantity(&slope),
-            quantity(&once),
+            "[engines.{name}.stages.{stage}]\nfixed_s = {}\nper_token_s = {}\nper_token_context_s = {}\nper_context_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token = {{ value = {}, origin = \"bytes\" }}\nbytes_per_context = {{ value = {}, origin = \"bytes\" }}\n",
+            quantity(&prefill.fixed),
+            quantity(&prefill.per_token),
+            quantity(&prefill.per_token_context),
+            quantity(&prefill.per_context),
             number(placed.read_bytes()),
             number(shape.activation_bytes() + kv),
-            number(kv / CHUNK),
+            number(kv),
         );
     }
     _ = writeln!(
         out,
         "[engines.{name}.stages.decode]\nper_token_s = {}\nper_token_context_s = {}\nbytes_per_token = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token_context = {{ value = {}, origin = \"bytes\" }}\n",
-        quantity(&token),
-        quantity(&grows),
+        quantity(&decode.per_token),
+        quantity(&decode.per_token_context),
         number(placed.read_bytes()),
         number(kv),
     );

@@ -16,6 +16,8 @@ pub struct Reached {
     pub error: f64,
     /// Why the rows scatter too much for the error to say anything.
     pub scatters: Option<String>,
+    /// What the rows do not hold that the prediction would need.
+    pub lacks: Option<String>,
 }
 
 /// Rows by what they are of; the table that they stand in does not matter.
@@ -143,6 +145,7 @@ pub(super) fn long(rows: &[Row]) -> (Vec<Reached>, Vec<String>) {
                     ),
                     error: (a + b * context).recip() * secs - 1.0,
                     scatters: scatters(&group),
+                    lacks: None,
                 });
             }
         }
@@ -199,7 +202,17 @@ pub(super) fn combined(rows: &[Row]) -> Vec<Reached> {
             };
             let context = (depth + prompt) as f64 + (tokens as f64 - 1.0) / 2.0;
             let decode = lines(true);
-            let slope = line(&decode).map_or(2.0 * slope, |(_, b)| b);
+            let own = line(&decode);
+            let slope = own.map_or(2.0 * slope, |(_, b)| b);
+            // What the combined row itself says, if its prompt took as long as that of its own row.
+            let seen = ((row.secs - first.secs) / tokens as f64 - secs) / (context - near);
+            let lacks = own.is_none().then(|| {
+                format!(
+                    "no row has an answer behind a context (`-n {tokens} -d {prompt}`), so each token of context adds {:.2} µs to a token, twice what it adds in prompts; in this row it added {:.2} µs",
+                    1e6 * slope,
+                    1e6 * seen
+                )
+            });
             let each = secs + slope * (context - near);
             let predicted = first.secs + tokens as f64 * each;
             let model = identity.get("model").map_or("", String::as_str);
@@ -207,6 +220,7 @@ pub(super) fn combined(rows: &[Row]) -> Vec<Reached> {
                 what: format!("{}: {model} {}", row.place, row.test),
                 error: row.secs / predicted - 1.0,
                 scatters: scatters(&group),
+                lacks,
             });
         }
     }

@@ -120,7 +120,11 @@ fn reached(out: &mut String, title: &str, list: &[Reached], bound: f64) -> bool 
             judged += 1;
             let holds = one.error.abs() <= bound;
             met &= holds;
-            if holds { "" } else { "MISSED" }.to_owned()
+            match &one.lacks {
+                _ if holds => String::new(),
+                Some(lacks) => format!("MISSED: {lacks}"),
+                None => "MISSED".to_owned(),
+            }
         };
         *out += &hanging(
             &format!("{:+.1}{GLUE}%  {}  {note}", 100.0 * one.error, one.what),

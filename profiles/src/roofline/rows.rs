@@ -1,7 +1,7 @@
 //! From benchmark rows to cases: which chip, engine, model and data type a row is of, or why that cannot be told.
 
 use super::chip::{APIS, Chip, Engine};
-use super::efficiency::{Case, Family, Phase, TOWER};
+use super::efficiency::{Case, Family, Phase, TOWER, Written};
 use super::shape::{self, Shape};
 use super::stage::{self, Placed};
 use crate::import::{Row, Test};
@@ -49,12 +49,13 @@ pub fn case(row: &Row, chips: &[Chip], runtime: &str) -> Result<Case, String> {
         .get(name)
         .ok_or_else(|| format!("the datasheet of {} has no peak of its {name}", chip.key))?;
     let family = family(runtime, &backend, engine);
-    let case = |datatype: String, work| Case {
+    let case = |datatype: String, work, written| Case {
         family,
         chip: chip.key.clone(),
         datatype,
         phase,
         work,
+        written,
         secs: row.secs,
         place: row.place.to_string(),
     };
@@ -64,19 +65,24 @@ pub fn case(row: &Row, chips: &[Chip], runtime: &str) -> Result<Case, String> {
             .ok_or_else(|| format!("no published vision tower of `{name}`"))?;
         let work = stage::encode(chip, engine, &vision, None)
             .ok_or_else(|| format!("the datasheet of {} has no FP16 rate", chip.key))?;
-        return Ok(case(TOWER.to_owned(), work));
+        return Ok(case(TOWER.to_owned(), work, Written::Once));
     }
     let (model, datatype) = model(row)?;
     let threads = of("threads").and_then(|threads| threads.parse().ok());
     let placed = Placed::new(chip, name, engine, &model, &datatype, threads)
         .map_err(|refusal| refusal.to_string())?;
     let (tokens, depth) = (tokens as f64, depth as f64);
-    let work = if phase == Phase::Prefill {
-        placed.prefill(tokens, depth)
+    let ends = [0.0, 1.0];
+    let (work, written) = if phase == Phase::Prefill {
+        let points = ends.map(|n| ends.map(|c| placed.prefill(n, c)));
+        let written = Written::Prefill(points, tokens, depth);
+        (placed.prefill(tokens, depth), written)
     } else {
-        placed.decode(tokens, depth)
+        let points = ends.map(|c| placed.decode(1.0, c));
+        let written = Written::Decode(points, tokens, depth);
+        (placed.decode(tokens, depth), written)
     };
-    Ok(case(datatype, work))
+    Ok(case(datatype, work, written))
 }
 
 /// The family of a runtime's back end on an engine.

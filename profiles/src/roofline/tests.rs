@@ -1,5 +1,8 @@
 //! Laws of the roofline, on chips and models made up here.
 
+mod reach;
+mod written;
+
 use super::chip::{self, Chip};
 use super::efficiency::{Case, Efficiencies, Factors, Family, Phase};
 use super::holdout::{self, Holdout, Prediction};
@@ -428,50 +431,6 @@ fn where_no_frame_was_measured_the_interval_is_that_of_a_stand_in() {
     assert!(all.encode("other", work).is_none());
 }
 
-/// Rows at a depth are judged, or it is said why not.
-#[test]
-fn a_table_of_depths_is_judged_or_listed() {
-    let rows = |depths: &[u64]| -> Vec<Row> {
-        let row = |(at, depth): (usize, &u64)| Row {
-            identity: Identity::new(),
-            test: Test::Decode {
-                tokens: 128,
-                depth: *depth,
-            },
-            secs: 1.0 + *depth as f64 * 1e-4,
-            spread: Spread::Unknown,
-            cold_s: None,
-            stated: true,
-            weights_bytes: None,
-            place: Place {
-                file: "toy".to_owned(),
-                line: at as u64 + 1,
-            },
-            shown: String::new(),
-            block: 1,
-        };
-        depths.iter().enumerate().map(row).collect()
-    };
-    for (depths, judged, listed) in [
-        (&[0, 2048, 8192][..], 1, 0),
-        (&[0, 8192], 0, 1),
-        (&[4096, 8192], 0, 1),
-        (&[0], 0, 0),
-    ] {
-        let mut held = Holdout::default();
-        holdout::of(&[("llama.cpp", rows(depths))], &[], &mut held);
-        assert_eq!(held.long.len(), judged, "{depths:?}");
-        assert_eq!(
-            held.unjudged.len(),
-            listed,
-            "{depths:?} {:?}",
-            held.unjudged
-        );
-        let (text, _) = super::report::text(&held);
-        assert_eq!(text.contains("tg128 @ d8192: "), listed == 1, "{text}");
-    }
-}
-
 #[test]
 fn one_chip_explains_nothing() {
     let case = |chip: &str, datatype: &str| Case {
@@ -488,6 +447,7 @@ fn one_chip_explains_nothing() {
             feed: 0.0,
             host: 0.0,
         },
+        written: super::efficiency::Written::Once,
         secs: 3.0,
         place: String::new(),
     };
@@ -497,120 +457,6 @@ fn one_chip_explains_nothing() {
     let factors = &both.family["x/cpu"]["prefill"];
     assert_eq!(factors.compute.keys().collect::<Vec<_>>(), ["q4_0"]);
     assert!(Efficiencies::fit(&[]).family.is_empty());
-}
-
-#[test]
-fn profiles_of_a_datasheet_are_right() {
-    let chip = toy("toy", 34.0, 6000.0);
-    let soc = profile::soc(&chip);
-    sim::load::check_soc("toy", &soc).unwrap_or_else(|faults| panic!("{faults}\n{soc}"));
-    let costs = profile::costs(&chip, "m", &shape(), "w8a8", "rkllm", &made_up());
-    assert_eq!(costs.able, 1, "{:?}", costs.remarks);
-    sim::load::check_costs("m", &costs.toml)
-        .unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
-    let none = profile::costs(
-        &chip,
-        "m",
-        &shape(),
-        "w8a8",
-        "rkllm",
-        &Efficiencies::default(),
-    );
-    assert_eq!((none.able, none.toml.as_str()), (0, ""));
-    assert!(
-        none.remarks
-            .iter()
-            .all(|remark| remark.contains("fewer than two chips"))
-    );
-}
-
-/// The time that a written stage states, as the simulator evaluates it.
-fn written(stage: &toml::Value) -> sim::cost::Cost {
-    let of = |key: &str| {
-        let value = stage.get(key).map(|quantity| &quantity["value"]);
-        value.map_or(0.0, |value| {
-            let whole = value.as_integer().map(|whole| whole as f64);
-            value.as_float().or(whole).expect("a number")
-        })
-    };
-    sim::cost::Cost {
-        time: sim::cost::Time::Linear {
-            fixed: of("fixed_s"),
-            per_token: of("per_token_s"),
-            per_token_context: of("per_token_context_s"),
-        },
-        secs_per_context: of("per_context_s"),
-        context_block: 0.0,
-        bytes_fixed: of("bytes"),
-        bytes_per_token: of("bytes_per_token"),
-        bytes_per_token_context: of("bytes_per_token_context"),
-        bytes_per_s_at_most: f64::INFINITY,
-        narrow: None,
-        measured_tokens: (0.0, f64::INFINITY),
-        measured_context: (0.0, f64::INFINITY),
-    }
-}
-
-/// What is written costs what the bounds say, at every size and depth; a chunk reads the KV before it once.
-#[test]
-fn written_stages_cost_what_is_predicted() {
-    let (all, mut seen) = (Efficiencies::shipped(), 0);
-    for chip in chip::shipped() {
-        for (model, datatype) in [
-            ("qwen3-0.6b", "w8a8"),
-            ("tinyllama 1.1b", "w4a16"),
-            ("qwen2.5-1.5b", "w8a8"),
-            ("llama 3b", "q4_0"),
-        ] {
-            let shape = super::shape::known(model).expect(model);
-            let costs = profile::costs(chip, "m", &shape, datatype, "rkllm", all);
-            if costs.able == 0 {
-                continue;
-            }
-            let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
-            for (name, engine) in &chip.engines {
-                let Some(stages) = file["engines"][name].get("stages") else {
-                    continue;
-                };
-                let threads = (engine.kind == "cpu").then_some(4);
-                let placed = Placed::new(chip, name, engine, &shape, datatype, threads);
-                let placed = placed.expect("it has stages");
-                let (runtime, backend) = match engine.kind.as_str() {
-                    "npu" => ("rkllm", ""),
-                    "gpu" => ("llama.cpp", engine.api.as_deref().unwrap_or("")),
-                    _ => ("llama.cpp", ""),
-                };
-                let family = super::rows::family(runtime, backend, engine);
-                let mut check = |stage: &str, phase, work, n: f64, c: f64| {
-                    let wanted = all.predict(&family.key, phase, work, datatype);
-                    let wanted = wanted.expect("it has stages").secs;
-                    let cost = written(&stages[stage]).at(n, c);
-                    let off = cost.secs / wanted - 1.0;
-                    assert!(
-                        off.abs() < 1e-3,
-                        "{} {name} {model} {stage} of {n} on {c}: {off}",
-                        chip.key
-                    );
-                    seen += 1;
-                };
-                for n in [1.0, 64.0, 256.0, 1024.0] {
-                    for c in [0.0, 64.0, 1000.0, 4000.0] {
-                        check("ingest", Phase::Prefill, placed.prefill(n, c), n, c);
-                        check("query_prefill", Phase::Prefill, placed.prefill(n, c), n, c);
-                        check("decode", Phase::Decode, placed.decode(n, c), n, c);
-                    }
-                }
-                // A chunk's bytes hold each token's KV before it once.
-                let (deep, flat) = (
-                    written(&stages["ingest"]).at(64.0, 1000.0),
-                    written(&stages["ingest"]).at(64.0, 0.0),
-                );
-                let read = (deep.bytes - flat.bytes) / (1000.0 * shape.kv_bytes());
-                assert!((read - 1.0).abs() < 1e-6, "{read}");
-            }
-        }
-    }
-    assert!(seen > 200, "{seen}");
 }
 
 #[test]

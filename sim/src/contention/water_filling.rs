@@ -34,7 +34,7 @@
 //! and those add up to B at most: the bandwidth holds.
 //!
 //! A port that exceeds B (a what-if memory) slows its stages even alone. The loader hands in ports of at most B, and
-//! costs alone that are stretched by that ([`crate::cost::Narrow`]), so that alone is 1.
+//! costs alone that are stretched by that ([`crate::cost::Rescale`]), so that alone is 1.
 //!
 //! **Queueing** refines this where co-runs were measured densely enough to tell (see
 //! [`Shape::occupancy_exponent`] and [`Shape::latency_loss`]); without it nothing above changes.
@@ -388,6 +388,23 @@ impl Overlap {
         } else {
             Self::Power(exponent)
         }
+    }
+
+    /// Time of a stage whose memory time goes with the factor `stretch` and whose compute time is divided by `faster`,
+    /// relative to its time alone.
+    pub(crate) fn rescaled(self, mu: f64, stretch: f64, faster: f64) -> f64 {
+        if faster == 1.0 && stretch >= 1.0 {
+            return self.slowdown(mu, stretch);
+        }
+        let q = match self {
+            Self::Cubic => 3.0,
+            Self::Power(q) => q,
+        };
+        // As in `slowdown`, the longer one is taken out.
+        let memory = mu * stretch;
+        let unit = memory.max(1.0 / faster);
+        let compute = (1.0 - libm::pow(mu, q)) * libm::pow(1.0 / (faster * unit), q);
+        unit * libm::pow(compute + libm::pow(memory / unit, q), 1.0 / q)
     }
 
     /// Of a stage whose memory time grows by the factor `stretch` ≥ 1.

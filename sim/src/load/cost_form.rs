@@ -39,8 +39,9 @@ impl Reader<'_, '_> {
             bytes_fixed: value(raw.bytes.as_ref()),
             bytes_per_token: value(raw.bytes_per_token.as_ref()),
             bytes_per_token_context: value(raw.bytes_per_token_context.as_ref()),
+            bytes_per_context: value(raw.bytes_per_context.as_ref()),
             bytes_per_s_at_most: f64::INFINITY,
-            narrow: None,
+            rescale: None,
             measured_tokens: measured_tokens.unwrap_or(everywhere),
             measured_context: measured_context.unwrap_or(everywhere),
         }
@@ -136,6 +137,7 @@ impl Reader<'_, '_> {
                 ("per_context_s", why),
                 ("context_block", why),
                 ("bytes_per_token_context", why),
+                ("bytes_per_context", why),
                 ("measured_context", why),
             ]);
         }

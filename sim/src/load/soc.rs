@@ -56,6 +56,18 @@ impl Soc {
     }
 }
 
+/// The port behind which costs were measured, GB/s.
+fn measured_port(engine: &crate::spec::soc::Engine) -> f64 {
+    let other = engine.measured_port_gbps.as_ref();
+    other.unwrap_or(&engine.port_gbps).value
+}
+
+/// Compute rate ÷ that with which costs were measured.
+fn compute_ratio(engine: &crate::spec::soc::Engine) -> f64 {
+    let ratio = engine.compute_ratio.as_ref();
+    ratio.map_or(1.0, |ratio| ratio.value)
+}
+
 /// Checks the profile; what is at fault is left out of the result.
 pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> Soc {
     let raw = &file.raw;
@@ -111,6 +123,8 @@ pub(super) fn lower(file: &File<SocFile>, faults: &mut Vec<Diagnostic>) -> Soc {
             name: name.clone(),
             kind: engine.kind,
             port_bytes_per_s: engine.port_gbps.value * 1e9,
+            measured_port_bytes_per_s: measured_port(engine) * 1e9,
+            compute_ratio: compute_ratio(engine),
             weight: engine.weight.value,
             kv_budget: engine
                 .kv_budget_bytes

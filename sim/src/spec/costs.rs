@@ -70,7 +70,7 @@ pub struct CorunCost {
 /// `fixed_s + per_token_s·n + per_token_context_s·(n·ctx + n(n−1)/2)`, or the interpolated table,
 /// or for transfers `fixed_s + bytes/gbps`; and `per_context_s·ctx` beside either of the first two. DRAM
 /// bytes are
-/// `bytes + bytes_per_token·n + bytes_per_token_context·(n·ctx + n(n−1)/2)`.
+/// `bytes + bytes_per_token·n + bytes_per_token_context·(n·ctx + n(n−1)/2) + bytes_per_context·ctx`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageCost {
@@ -109,6 +109,10 @@ pub struct StageCost {
     /// DRAM bytes per token and token of context before it.
     #[schemars(extend("maximum" = TRAFFIC_MAX))]
     pub bytes_per_token_context: Option<Quantity>,
+    /// DRAM bytes per token of context before it, whatever the size: of what a stage reads once, such as the KV before
+    /// a prefill.
+    #[schemars(extend("maximum" = TRAFFIC_MAX))]
+    pub bytes_per_context: Option<Quantity>,
     /// Spread of the time: coefficient of variation of a log-normal factor with mean 1.
     #[schemars(extend("maximum" = CV_MAX))]
     pub cv: Option<Quantity>,

@@ -98,6 +98,14 @@ pub struct Engine {
     /// Streaming read rate of this engine alone, GB/s.
     #[schemars(extend("minimum" = GBPS_MIN, "maximum" = GBPS_MAX))]
     pub port_gbps: Quantity,
+    /// Port behind which the times of cost files were taken, GB/s, where it is not this one's: a what-if. Of a stage
+    /// the time that its bytes took there becomes that of this port, and the compute time stays.
+    #[schemars(extend("minimum" = GBPS_MIN, "maximum" = GBPS_MAX))]
+    pub measured_port_gbps: Option<Quantity>,
+    /// Compute rate ÷ that of the engine on which the times of cost files were taken: a what-if, 1 where it is left
+    /// out. It divides the compute time of every stage; transfers have none.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = RATIO_MAX))]
+    pub compute_ratio: Option<Quantity>,
     /// Arbitration weight under contention, relative to the other engines.
     #[schemars(extend("minimum" = WEIGHT_MIN, "maximum" = WEIGHT_MAX))]
     pub weight: Quantity,

@@ -20,7 +20,7 @@
 
 use std::ops::Range;
 
-use self::cells::{Cell, Place, Row};
+use self::cells::{Cell, Row};
 use self::layout::{LAYOUTS, Layout, Unit};
 use crate::diag::Diagnostic;
 use crate::spec::quantity::SECONDS_MAX;
@@ -82,6 +82,9 @@ pub struct SoundRows {
     pub faults: Vec<Diagnostic>,
     /// Rows that are not sound.
     pub bad_rows: usize,
+    /// Where the last row starts, if it is earlier than the one before: only a row behind it would tell which of the two
+    /// is at fault. It is none of the above.
+    pub open: Option<usize>,
 }
 
 /// Reads the text of the trace `file`.
@@ -93,16 +96,27 @@ pub fn parse(file: &str, text: &str) -> Result<TraceFile, Vec<Diagnostic>> {
     reader.finish(text)
 }
 
-/// Reads what rows of the trace `file` are sound. A row that is earlier than the sound one before it is not.
+/// Reads what rows of the trace `file` are sound. A row that is earlier than the sound one before it is not,
+/// unless those after it are, too: then the one before is not.
+///
+/// With `more`, other rows of the file follow the text.
 ///
 /// On failure, the faults: of the columns, or that of which rows there are cannot be told.
-pub fn sound_rows(file: &str, text: &str) -> Result<SoundRows, Vec<Diagnostic>> {
+pub fn sound_rows(file: &str, text: &str, more: bool) -> Result<SoundRows, Vec<Diagnostic>> {
     let mut reader = read(file, text, true);
     if reader.rows == 0 || reader.fatal || reader.layout.is_none() {
         return Err(match reader.finish(text) {
             Ok(_) => Vec::new(),
             Err(faults) => faults,
         });
+    }
+    let mut open = None;
+    if let (Some(last), Some(layout)) = (reader.suspect.take(), reader.layout) {
+        if more && reader.rows == reader.suspected {
+            open = Some(last.span.start);
+        } else {
+            reader.bad_time(falls(layout, last.cell));
+        }
     }
     let mut faults = std::mem::take(&mut reader.faults);
     faults.sort_by_key(|fault| fault.span.start);
@@ -116,6 +130,7 @@ pub fn sound_rows(file: &str, text: &str) -> Result<SoundRows, Vec<Diagnostic>> 
         spans,
         faults,
         bad_rows,
+        open,
     })
 }
 
@@ -142,6 +157,26 @@ fn is_jsonl(file: &str, text: &str) -> bool {
     }
 }
 
+/// A row that is sound by itself.
+#[derive(Debug)]
+struct Kept {
+    time: Option<i128>,
+    prompt: Option<u32>,
+    output: Option<u32>,
+    /// Where its time stands.
+    cell: Range<usize>,
+    span: Range<usize>,
+}
+
+/// Where a time is at fault, with message, label and help.
+type Fall = (Range<usize>, String, &'static str, Option<String>);
+
+fn falls(layout: &Layout, span: Range<usize>) -> Fall {
+    let message = format!("`{}` falls", layout.time);
+    let help = Some("sort the rows by time".to_owned());
+    (span, message, "is earlier than the row before", help)
+}
+
 /// What both formats feed: columns once, then rows.
 #[derive(Debug)]
 struct Reader<'a> {
@@ -152,6 +187,13 @@ struct Reader<'a> {
     prompts: Option<Vec<u32>>,
     outputs: Option<Vec<u32>>,
     previous: Option<i128>,
+    /// Time of the row before that.
+    before: Option<i128>,
+    /// The last row, and the next one where that is earlier.
+    last: Option<Kept>,
+    suspect: Option<Kept>,
+    /// Rows up to that one.
+    suspected: usize,
     empty_answers: usize,
     rows: usize,
     /// Whether rows that are faulty are left out and the others kept.
@@ -183,6 +225,10 @@ impl<'a> Reader<'a> {
             prompts: None,
             outputs: None,
             previous: None,
+            before: None,
+            last: None,
+            suspect: None,
+            suspected: 0,
             empty_answers: 0,
             rows: 0,
             lenient,
@@ -280,14 +326,8 @@ impl<'a> Reader<'a> {
                 );
                 self.fatal = true;
             }
-            if self.previous.is_some_and(|previous| time < previous) {
-                let Place { span, .. } = row.time.place();
-                self.fault(
-                    span,
-                    format!("`{}` falls", layout.time),
-                    "is earlier than the row before",
-                    Some("sort the rows by time".into()),
-                );
+            if !self.lenient && self.previous.is_some_and(|previous| time < previous) {
+                self.fault_of(falls(layout, row.time.place().span));
             }
         }
         let prompt = self.length(self.prompts.is_some(), layout.prompt, &row.prompt);
@@ -301,18 +341,83 @@ impl<'a> Reader<'a> {
             }
             return;
         }
-        self.previous = time;
         self.empty_answers += usize::from(output == Some(0));
+        let kept = Kept {
+            time,
+            prompt,
+            output,
+            cell: row.time.place().span,
+            span: row.span.clone(),
+        };
+        if self.lenient {
+            self.keep_sound(layout, kept);
+        } else {
+            self.take(kept);
+        }
+    }
+
+    /// Keeps a row that is sound by itself, if its time fits: of two times that fall, the row after them tells which one
+    /// is wrong. One clock that jumped ahead must not cost all rows behind it.
+    fn keep_sound(&mut self, layout: &Layout, row: Kept) {
+        if let Some(second) = self.suspect.take() {
+            let first = self.last.as_ref().and_then(|last| last.time);
+            if row.time < first {
+                self.drop_last(layout);
+                self.take(second);
+            } else {
+                self.bad_time(falls(layout, second.cell));
+            }
+        }
+        if row.time >= self.previous {
+            self.take(row);
+        } else if row.time >= self.before {
+            self.suspect = Some(row);
+            self.suspected = self.rows;
+        } else {
+            self.bad_time(falls(layout, row.cell));
+        }
+    }
+
+    /// Counts a row whose time is at fault.
+    fn bad_time(&mut self, fault: Fall) {
+        self.fault_of(fault);
+        self.bad += 1;
+        self.faults_before = self.faults.len() + self.faults_beyond;
+    }
+
+    fn fault_of(&mut self, (span, message, label, help): Fall) {
+        self.fault(span, message, label, help);
+    }
+
+    /// Takes the last row back: those behind it are earlier.
+    fn drop_last(&mut self, layout: &Layout) {
+        let Some(last) = self.last.take() else {
+            return;
+        };
+        self.times.pop();
+        self.spans.pop();
+        for list in [&mut self.prompts, &mut self.outputs].into_iter().flatten() {
+            list.pop();
+        }
+        self.previous = self.before.take();
+        let message = format!("`{}` jumps ahead", layout.time);
+        self.bad_time((last.cell, message, "is later than the rows after it", None));
+    }
+
+    fn take(&mut self, row: Kept) {
+        self.before = self.previous;
+        self.previous = row.time;
         if self.lenient {
             self.spans.push(row.span.clone());
         }
-        self.times.extend(time);
+        self.times.extend(row.time);
         if let Some(prompts) = &mut self.prompts {
-            prompts.extend(prompt);
+            prompts.extend(row.prompt);
         }
         if let Some(outputs) = &mut self.outputs {
-            outputs.extend(output);
+            outputs.extend(row.output);
         }
+        self.last = Some(row);
     }
 
     /// A length of a row. Either all rows have it, or none.

@@ -168,7 +168,7 @@ fn words(section: &str) -> Vec<String> {
 }
 
 /// Boards and chips that a section's title names, in the order of their words.
-fn board_of(section: &str) -> Vec<String> {
+pub(crate) fn board_of(section: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut within = false;
     let builds = build_of(section);

@@ -1,6 +1,10 @@
 //! What the `transformers` library takes for keys that a configuration leaves out. It writes only what differs from
 //! these, so real configurations of some families state little.
 
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::NESTED;
@@ -26,34 +30,27 @@ fn of(model_type: &str) -> Value {
     }
 }
 
-/// Families whose class has a head of its own where `tie_word_embeddings` is left out.
-const UNTIED: [&str; 20] = [
-    "deepseek_v2",
-    "deepseek_v3",
-    "granite",
-    "llama",
-    "mistral",
-    "mixtral",
-    "olmo",
-    "olmo2",
-    "phi",
-    "phi3",
-    "qwen2",
-    "qwen2_5_vl",
-    "qwen2_5_vl_text",
-    "qwen2_moe",
-    "qwen2_vl",
-    "qwen2_vl_text",
-    "qwen3",
-    "qwen3_moe",
-    "qwen3_vl",
-    "qwen3_vl_text",
-];
+/// Families by what their class takes for `tie_word_embeddings`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tied {
+    untied: BTreeSet<String>,
+    tied: BTreeSet<String>,
+}
 
-/// Whether the head is the embedding where `tie_word_embeddings` is left out, in a table of its own or not: what the
-/// class of this `model_type` takes, and else what `PretrainedConfig` does.
-pub(super) fn tied(model_type: &str) -> bool {
-    !UNTIED.contains(&model_type)
+/// Whether the head is the embedding where `tie_word_embeddings` is left out, and who says so: what the class of the
+/// whole takes, or of its language model; `None` where neither is known here.
+pub(super) fn tied<'a>(root: &'a Value, language: &'a Value) -> Option<(bool, &'a str)> {
+    static READ: OnceLock<Tied> = OnceLock::new();
+    let known = READ.get_or_init(|| toml::from_str(include_str!("tied.toml")).unwrap_or_default());
+    [root, language].into_iter().find_map(|table| {
+        let family = table.get("model_type")?.as_str()?;
+        if known.untied.contains(family) {
+            Some((false, family))
+        } else {
+            known.tied.contains(family).then_some((true, family))
+        }
+    })
 }
 
 /// Fills a nested language model's table in; returns the keys that were filled, with their values.

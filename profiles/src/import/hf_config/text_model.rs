@@ -268,8 +268,8 @@ struct Parameters {
     embedding: f64,
     /// Whether the head is the embedding.
     tied: bool,
-    /// Whether the file says so.
-    tied_stated: bool,
+    /// Who says so, where the file does not.
+    tied_by: String,
     /// Whether there are experts.
     mixture: bool,
 }
@@ -300,7 +300,8 @@ impl Shape<'_> {
             .get("tie_word_embeddings")
             .or_else(|| config.root.get("tie_word_embeddings"));
         let stated = tied.and_then(Value::as_bool);
-        let tied = stated.unwrap_or_else(|| super::defaults::tied(self.family()));
+        let default = super::defaults::tied(config.root, table);
+        let tied = stated.unwrap_or_else(|| default.is_none_or(|(tied, _)| tied));
         let gate = table
             .get("attn_output_gate")
             .and_then(Value::as_bool)
@@ -349,7 +350,13 @@ impl Shape<'_> {
             inner: width,
             embedding: vocabulary * self.hidden,
             tied,
-            tied_stated: stated.is_some(),
+            tied_by: match (stated, default) {
+                (Some(_), _) => String::new(),
+                (None, Some((_, family))) => format!(
+                    ", `tie_word_embeddings` is not stated: what transformers 5.24 takes for `{family}`"
+                ),
+                (None, None) => ", `tie_word_embeddings` is not stated, and no class of this `model_type` is known here: assumed as in transformers 4".to_owned(),
+            },
             mixture: experts.is_some(),
         }))
     }
@@ -480,7 +487,7 @@ pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<K
         layers,
         embedding,
         tied,
-        tied_stated,
+        tied_by,
         mixture,
         ..
     } = parameters;
@@ -502,11 +509,7 @@ pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<K
         (layers + embedding + heading) / 1e9,
         if shape.gated() { "gated" } else { "plain" },
         if tied { "tied" } else { "untied" },
-        if tied_stated {
-            ""
-        } else {
-            ", `tie_word_embeddings` is not stated: transformers' default for this `model_type`"
-        }
+        tied_by
     );
     let stored = layers * bits + embedding * embedded + heading * head;
     Ok(Some(Known::new(stored / 8.0, how)))

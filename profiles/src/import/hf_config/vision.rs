@@ -168,7 +168,7 @@ impl Tower<'_> {
             let (columns, rows) = self.resized(f64::from(width), f64::from(height), cell);
             let bounds = match self.pixels() {
                 (None, None) => {
-                    "; no least and most pixels are applied: preprocessor_config.json states them, not this file"
+                    "; no least and most pixels are applied: preprocessor_config.json states them, which is not beside this file"
                 }
                 _ => ", within `min_pixels` and `max_pixels`",
             };

@@ -96,6 +96,11 @@ const RESULT: [&str; 10] = [
     "samples_ts",
 ];
 
+/// Share by which two numbers of one row may differ: more than their digits round away.
+const CONTRADICT: f64 = 0.02;
+/// Share by which a mean of rates may differ from the rate of the mean time where nothing says how the runs scatter.
+const UNKNOWN: f64 = 0.5;
+
 /// Whether a line is the header of llama-bench's CSV.
 pub(super) fn is_header(line: &str) -> bool {
     let names: Vec<&str> = line
@@ -376,6 +381,7 @@ impl Record {
         if !sound(secs) {
             return Err("the time is out of all bounds".to_owned());
         }
+        self.agrees(&test, secs, &samples)?;
         let spread = match samples.len() {
             0 => match (self.number("stddev_ns")?, self.number("avg_ns")?) {
                 (Some(sd), Some(mean)) if sd > 0.0 && mean > 0.0 => Spread::Cv(sd / mean),
@@ -405,6 +411,51 @@ impl Record {
             shown,
             block,
         })
+    }
+
+    /// Refuses a row whose times and rates contradict each other: which of them was measured cannot be told.
+    fn agrees(&self, test: &Test, secs: f64, samples: &[f64]) -> Result<(), String> {
+        let apart = |a: f64, b: f64, by: f64| (a / b - 1.0).abs() > by;
+        let shown = |value: f64| super::super::toml_text::number(value);
+        let mean_ns = self.number("avg_ns")?.filter(|ns| *ns > 0.0);
+        if let Some(ns) = mean_ns.filter(|ns| apart(ns * 1e-9, secs, CONTRADICT)) {
+            return Err(format!(
+                "`avg_ns` is {} s, but `samples_ns` have a mean of {} s: they contradict each other",
+                shown(ns * 1e-9),
+                shown(secs)
+            ));
+        }
+        let Some(rate) = self.number("avg_ts")?.filter(|rate| *rate > 0.0) else {
+            return Ok(());
+        };
+        // A mean of rates is above the rate of the mean time by about the square of the variation. That of times is
+        // not enough: llama-bench's overflows where runs take seconds.
+        let cv = |sd: Option<f64>, mean: Option<f64>| {
+            let (sd, mean) = (sd.filter(|sd| *sd >= 0.0)?, mean?);
+            Some(sd / mean)
+        };
+        let times = cv(self.number("stddev_ns")?, mean_ns);
+        let rates = cv(self.number("stddev_ts")?, Some(rate));
+        let spread = match (times, rates) {
+            (None, None) => UNKNOWN,
+            (times, rates) => 3.0 * times.unwrap_or(0.0).max(rates.unwrap_or(0.0)).powi(2),
+        };
+        let count = tokens(test) as f64;
+        let (wanted, by) = if samples.is_empty() {
+            (count / secs, CONTRADICT + spread)
+        } else {
+            let rates: Vec<f64> = samples.iter().map(|secs| count / secs).collect();
+            (mean(&rates), CONTRADICT)
+        };
+        if apart(rate, wanted, by) {
+            return Err(format!(
+                "`avg_ts` is {} tokens/s, but {count} tokens in {} s are {}: they contradict each other",
+                shown(rate),
+                shown(secs),
+                shown(wanted)
+            ));
+        }
+        Ok(())
     }
 
     fn identity(&self) -> Result<Identity, String> {

@@ -1,7 +1,10 @@
 //! The lines of a text, and who reads on at each.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
+use super::super::costs::board_of;
 use super::super::markdown;
 use super::super::note::{NoteKind, Notes};
 use super::super::row::Row;
@@ -47,6 +50,7 @@ pub(super) fn rows(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         unbuilt: 0,
         after_build: false,
         orphan_noted: false,
+        prose: Vec::new(),
     };
     if let Some(rows) = scan.document(text) {
         return rows;
@@ -126,6 +130,8 @@ struct Scan<'a> {
     /// Whether the build of the context came before the table that is open or just closed.
     after_build: bool,
     orphan_noted: bool,
+    /// Boards that prose names, with its lines.
+    prose: Vec<(u64, Vec<String>)>,
 }
 
 impl Scan<'_> {
@@ -296,6 +302,11 @@ impl Scan<'_> {
             return;
         }
         if !self.timings.line(number, trimmed) {
+            if what == Line::Prose {
+                let boards = board_of(trimmed);
+                self.prose
+                    .extend((!boards.is_empty()).then_some((number, boards)));
+            }
             self.context.take(what);
         }
     }
@@ -397,10 +408,59 @@ impl Scan<'_> {
 
     fn finish(mut self) -> Vec<Row> {
         self.block += 1;
-        let rows = self
-            .timings
-            .rows(self.file, self.block, &self.context, self.notes);
+        let timings = std::mem::take(&mut self.timings);
+        let rows = timings.rows(self.file, self.block, &self.context, self.notes);
         self.rows.extend(rows);
+        self.other_boards();
         self.rows
+    }
+
+    /// Remarks prose between rows that are taken as of one board, if it names another than what stands before.
+    fn other_boards(&mut self) {
+        let board = |row: &Row| ["soc", "section"].map(|key| row.identity.get(key).cloned());
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        for (line, boards) in &self.prose {
+            let before = self
+                .rows
+                .iter()
+                .filter(|row| row.place.line < *line)
+                .max_by_key(|row| row.place.line);
+            let after = self
+                .rows
+                .iter()
+                .filter(|row| row.place.line > *line)
+                .min_by_key(|row| row.place.line);
+            let mut own = known.clone();
+            let stated = before.map(board);
+            for text in stated.iter().flatten().flatten() {
+                own.extend(board_of(text));
+            }
+            known.extend(boards.iter().cloned());
+            let (Some(before), Some(after)) = (before, after) else {
+                continue;
+            };
+            if board(before) != board(after) || boards.iter().all(|name| own.contains(name)) {
+                continue;
+            }
+            let under = stated
+                .into_iter()
+                .flatten()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", ");
+            let under = if under.is_empty() {
+                "no board".to_owned()
+            } else {
+                format!("`{}`", short(&under))
+            };
+            let text = format!(
+                "prose names `{}` between rows that were read under {under}, those before it in line {} and behind it in line {}: all are taken as of one board; if they are not, put a heading above each table",
+                boards.join(" "),
+                before.place.line,
+                after.place.line
+            );
+            self.notes
+                .add(NoteKind::Warning, self.file, Some(*line), text);
+        }
     }
 }

@@ -116,3 +116,36 @@ fn faults_are_counted_over_all_pieces_and_rows_stay_in_order() {
         .collect();
     assert_eq!(kept, expected);
 }
+
+/// A clock that jumps ahead for one row costs that row, wherever the pieces end in which a file is read (1 MiB, 65536
+/// rows here). To see it fail, write the last row of a piece with the piece.
+#[test]
+fn one_late_time_costs_one_row() {
+    for late in [1, 65_534, 65_535, 65_536, 65_537, 69_999] {
+        let mut text = "time_s\n".to_owned();
+        let mut kept = text.clone();
+        for row in 0..70_000 {
+            if row == late {
+                _ = writeln!(text, "{:015}", 900_000 + row);
+            } else {
+                _ = writeln!(text, "{row:015}");
+                _ = writeln!(kept, "{row}");
+            }
+        }
+        // At the very end nothing tells that it is late.
+        let last = late == 69_999;
+        if last {
+            _ = writeln!(kept, "{}", 900_000 + late);
+        }
+        let done = import("t.csv", &text, true);
+        assert!(done.file() == kept, "{late}");
+        if !last {
+            let line = late + 2;
+            done.says(
+                NoteKind::Skipped,
+                &format!("t.csv:{line}: `time_s` jumps ahead"),
+            );
+            done.says(NoteKind::Warning, "1 of 70000 rows are faulty and left out");
+        }
+    }
+}

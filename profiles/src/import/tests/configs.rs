@@ -184,10 +184,11 @@ fn keys_that_a_configuration_leaves_out_are_the_library_s() {
 fn a_head_that_is_not_stated_is_the_family_s() {
     let shape = r#""hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 4,
         "vocab_size": 1000, "max_position_embeddings": 4096"#;
-    let said = "`tie_word_embeddings` is not stated: transformers' default";
+    let said = "`tie_word_embeddings` is not stated: what transformers 5.24 takes for `";
     for (family, root, tied, stated) in [
         ("llama", "", false, false),
         ("qwen3", "", false, false),
+        ("qwen3_5", "", false, false),
         ("gemma2", "", true, false),
         ("llama", r#""tie_word_embeddings": true,"#, true, true),
         ("gemma2", r#""tie_word_embeddings": false,"#, false, true),
@@ -214,6 +215,30 @@ fn a_head_that_is_not_stated_is_the_family_s() {
             );
         }
     }
+}
+
+/// The class of the whole comes first; of a family that nobody knows it is an assumption. To see it fail, ask the
+/// language model's class first.
+#[test]
+fn a_head_goes_with_the_whole_model_s_class() {
+    let import = |root: &str, inner: &str| {
+        let text = format!(
+            r#"{{"model_type": "{root}", "torch_dtype": "bfloat16", "text_config": {{"model_type": "{inner}", "hidden_size": 256,
+            "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000,
+            "max_position_embeddings": 4096}}}}"#
+        );
+        plain(Kind::HfConfig, "toy/config.json", &text)
+            .file()
+            .to_owned()
+    };
+    let whole = import("qwen3_vl_moe", "qwen3_vl_moe_text");
+    assert!(whole.contains(", untied embedding"), "{whole}");
+    assert!(whole.contains("takes for `qwen3_vl_moe`"), "{whole}");
+    let unknown = import("toy_vl", "toy");
+    assert!(
+        unknown.contains("assumed as in transformers 4"),
+        "{unknown}"
+    );
 }
 
 #[test]

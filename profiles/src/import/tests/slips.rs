@@ -31,7 +31,7 @@ fn a_misspelt_key_of_a_configuration_is_told_and_one_that_is_new_is_not() {
         let says =
             format!("c.json:{line}: `{right}` is missing; the nearest is `{wrong}`: rename it");
         done.says(NoteKind::Refused, &says);
-        let shape = hf_config::shape("c.json", &text, &Options::default());
+        let shape = hf_config::shape("c.json", &text, None, &Options::default());
         assert!(shape.is_err_and(|why| why.contains(&says)), "{wrong}");
     }
     for (key, new) in [

@@ -139,3 +139,94 @@ fn a_frame_is_rounded_as_transformers_rounds_it() {
     // 64 x 64 to 65536 pixels: 8 x 8 cells.
     assert_eq!(tokens((64, 64), 16, ", \"min_pixels\": 65536").0, 64.0);
 }
+
+/// A model of cells of 28 pixels, with another file beside it.
+fn beside(processor: &str, tower: &str, frame: Option<(u32, u32)>) -> super::Done {
+    let text = format!(
+        "{{\"num_hidden_layers\": 2, \"hidden_size\": 256, \"num_attention_heads\": 8, \"intermediate_size\": 512, \"vocab_size\": 1000,\n \"torch_dtype\": \"bfloat16\", \"max_position_embeddings\": 8192, {tower}}}"
+    );
+    let options = Options {
+        frame,
+        ..Options::default()
+    };
+    let files = [
+        ("toy/config.json", text.as_str()),
+        ("toy/preprocessor_config.json", processor),
+    ];
+    run(Kind::HfConfig, &options, &files)
+}
+
+/// To see it fail, leave the processor's file aside.
+#[test]
+fn the_processor_s_file_says_how_many_pixels_a_frame_has() {
+    let tower = r#""model_type": "qwen2_vl", "vision_config": {"depth": 2, "embed_dim": 64, "patch_size": 14, "spatial_merge_size": 2}"#;
+    let tokens = |processor: &str| {
+        let done = beside(processor, tower, Some((1120, 560)));
+        (done.number("visual_tokens_per_frame"), done)
+    };
+    // 40 x 20 cells.
+    assert_eq!(tokens("{}").0, 800.0);
+    let (few, done) =
+        tokens(r#"{"min_pixels": 3136, "max_pixels": 156800, "patch_size": 14, "merge_size": 2}"#);
+    assert_eq!(few, 200.0);
+    done.says(
+        NoteKind::Read,
+        "toy/preprocessor_config.json: `min_pixels` 3136, `max_pixels` 156800",
+    );
+    assert!(
+        done.file().contains("within `min_pixels`"),
+        "{}",
+        done.file()
+    );
+    // As the newer classes state them, and as an edge of others.
+    let size = r#""size": {"shortest_edge": 3136, "longest_edge": 156800}"#;
+    assert_eq!(
+        tokens(&format!(
+            "{{\"image_processor_type\": \"Qwen2VLImageProcessorFast\", {size}}}"
+        ))
+        .0,
+        200.0
+    );
+    assert_eq!(
+        tokens(&format!(
+            "{{\"image_processor_type\": \"ToyProcessor\", {size}}}"
+        ))
+        .0,
+        800.0
+    );
+    let (_, done) = tokens(r#"{"patch_size": 16}"#);
+    done.says(
+        NoteKind::Warning,
+        "`patch_size` is 16 here, and `patch_size` in config.json 14",
+    );
+    let (_, done) = tokens("{\n oops");
+    done.says(NoteKind::Refused, "toy/preprocessor_config.json:2: no JSON");
+    let alone = run(
+        Kind::HfConfig,
+        &Options::default(),
+        &[("toy/preprocessor_config.json", "{}")],
+    );
+    alone.says(
+        NoteKind::Refused,
+        "give the config.json of the same folder too",
+    );
+}
+
+#[test]
+fn the_processor_s_file_says_how_large_pictures_are() {
+    let tower = r#""model_type": "toy", "vision_config": {"hidden_size": 64, "num_hidden_layers": 2, "patch_size": 14}"#;
+    let done = beside(
+        r#"{"crop_size": {"height": 336, "width": 336}, "size": {"shortest_edge": 384}}"#,
+        tower,
+        None,
+    );
+    assert_eq!(done.number("visual_tokens_per_frame"), 576.0);
+    done.says(NoteKind::Read, "`image_size` 336");
+    // The model's own word stands.
+    let own = tower.replace(
+        "\"patch_size\": 14",
+        "\"patch_size\": 14, \"image_size\": 224",
+    );
+    let done = beside(r#"{"size": {"height": 336, "width": 336}}"#, &own, None);
+    assert_eq!(done.number("visual_tokens_per_frame"), 256.0);
+}

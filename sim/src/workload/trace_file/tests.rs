@@ -379,7 +379,7 @@ fn wall_clock_times_are_told_once_and_those_that_count_from_the_first_row_are_no
 #[test]
 fn sound_rows_are_those_of_the_file_without_the_others() {
     let text = "time_s,output_tokens\n0,1\n1,x\n3,4\n2,4\n5\n4,2\n\n6,-1\n";
-    let sound = sound_rows("a.csv", text).expect("there are sound rows");
+    let sound = sound_rows("a.csv", text, false).expect("there are sound rows");
     assert_eq!(
         sound.trace,
         good("a.csv", "time_s,output_tokens\n0,1\n3,4\n4,2\n")
@@ -387,6 +387,22 @@ fn sound_rows_are_those_of_the_file_without_the_others() {
     let rows: Vec<&str> = sound.spans.iter().map(|span| &text[span.clone()]).collect();
     assert_eq!(rows, ["0,1", "3,4", "4,2"]);
     assert_eq!((sound.bad_rows, sound.faults.len()), (4, 4));
+    // Of a clock that jumped ahead that row alone, not all behind it.
+    for (text, kept) in [
+        ("time_s\n0\n1\n900\n2\n3\n4\n", "time_s\n0\n1\n2\n3\n4\n"),
+        ("time_s\n900\n2\n3\n4\n", "time_s\n2\n3\n4\n"),
+        ("time_s\n0\n5\n4\n6\n", "time_s\n0\n5\n6\n"),
+        ("time_s\n0\n5\n4\n", "time_s\n0\n5\n"),
+        (
+            "time_s\n0\n5\n900\n6\n800\n7\n8\n",
+            "time_s\n0\n5\n6\n7\n8\n",
+        ),
+    ] {
+        let sound = sound_rows("a.csv", text, false).expect("there are sound rows");
+        assert_eq!(sound.trace, good("a.csv", kept), "{text}");
+        let bad = text.lines().count() - kept.lines().count();
+        assert_eq!((sound.bad_rows, sound.faults.len()), (bad, bad), "{text}");
+    }
     // Of the whole file, not of a row.
     for text in [
         "time_s\n\"1\n2\n",
@@ -395,12 +411,12 @@ fn sound_rows_are_those_of_the_file_without_the_others() {
         "time_s,time_s\n1,2\n",
         "time_s\n2e9\n3e9\n",
     ] {
-        let faults = sound_rows("a.csv", text).expect_err("it is no trace");
+        let faults = sound_rows("a.csv", text, false).expect_err("it is no trace");
         assert_eq!(Err(faults), parse("a.csv", text).map(|_| ()));
     }
     // More than are listed are counted.
     let text = format!("time_s\n0\n{}1\n", "x\n".repeat(50));
-    let sound = sound_rows("a.csv", &text).expect("there are sound rows");
+    let sound = sound_rows("a.csv", &text, false).expect("there are sound rows");
     assert_eq!(
         (sound.trace.times.len(), sound.bad_rows, sound.faults.len()),
         (2, 50, 20)

@@ -1,0 +1,112 @@
+//! What is written: SoCs and costs as the simulator reads them.
+
+use super::*;
+
+#[test]
+fn profiles_of_a_datasheet_are_right() {
+    let chip = toy("toy", 34.0, 6000.0);
+    let soc = profile::soc(&chip);
+    sim::load::check_soc("toy", &soc).unwrap_or_else(|faults| panic!("{faults}\n{soc}"));
+    let costs = profile::costs(&chip, "m", &shape(), "w8a8", "rkllm", &made_up());
+    assert_eq!(costs.able, 1, "{:?}", costs.remarks);
+    sim::load::check_costs("m", &costs.toml)
+        .unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
+    let none = profile::costs(
+        &chip,
+        "m",
+        &shape(),
+        "w8a8",
+        "rkllm",
+        &Efficiencies::default(),
+    );
+    assert_eq!((none.able, none.toml.as_str()), (0, ""));
+    assert!(
+        none.remarks
+            .iter()
+            .all(|remark| remark.contains("fewer than two chips"))
+    );
+}
+
+/// The time that a written stage states, as the simulator evaluates it.
+fn written(stage: &toml::Value) -> sim::cost::Cost {
+    let of = |key: &str| {
+        let value = stage.get(key).map(|quantity| &quantity["value"]);
+        value.map_or(0.0, |value| {
+            let whole = value.as_integer().map(|whole| whole as f64);
+            value.as_float().or(whole).expect("a number")
+        })
+    };
+    let time = sim::cost::Time::Linear {
+        fixed: of("fixed_s"),
+        per_token: of("per_token_s"),
+        per_token_context: of("per_token_context_s"),
+    };
+    sim::cost::Cost {
+        bytes_fixed: of("bytes"),
+        bytes_per_token: of("bytes_per_token"),
+        bytes_per_token_context: of("bytes_per_token_context"),
+        bytes_per_context: of("bytes_per_context"),
+        ..sim::cost::Cost::timed(time, of("per_context_s"))
+    }
+}
+
+/// What is written costs what the bounds say, at every size and depth; a chunk reads the KV before it once.
+#[test]
+fn written_stages_cost_what_is_predicted() {
+    let (all, mut seen) = (Efficiencies::shipped(), 0);
+    for chip in chip::shipped() {
+        for (model, datatype) in [
+            ("qwen3-0.6b", "w8a8"),
+            ("tinyllama 1.1b", "w4a16"),
+            ("qwen2.5-1.5b", "w8a8"),
+            ("llama 3b", "q4_0"),
+        ] {
+            let shape = super::super::shape::known(model).expect(model);
+            let costs = profile::costs(chip, "m", &shape, datatype, "rkllm", all);
+            if costs.able == 0 {
+                continue;
+            }
+            let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
+            for (name, engine) in &chip.engines {
+                let Some(stages) = file["engines"][name].get("stages") else {
+                    continue;
+                };
+                let threads = (engine.kind == "cpu").then_some(4);
+                let placed = Placed::new(chip, name, engine, &shape, datatype, threads);
+                let placed = placed.expect("it has stages");
+                let (runtime, backend) = match engine.kind.as_str() {
+                    "npu" => ("rkllm", ""),
+                    "gpu" => ("llama.cpp", engine.api.as_deref().unwrap_or("")),
+                    _ => ("llama.cpp", ""),
+                };
+                let family = super::super::rows::family(runtime, backend, engine);
+                let mut check = |stage: &str, phase, work, n: f64, c: f64| {
+                    let wanted = all.predict(&family.key, phase, work, datatype);
+                    let wanted = wanted.expect("it has stages").secs;
+                    let cost = written(&stages[stage]).at(n, c);
+                    let off = cost.secs / wanted - 1.0;
+                    assert!(
+                        off.abs() < 1e-3,
+                        "{} {name} {model} {stage} of {n} on {c}: {off}",
+                        chip.key
+                    );
+                    seen += 1;
+                };
+                for n in [1.0, 64.0, 256.0, 1024.0] {
+                    for c in [0.0, 64.0, 1000.0, 4000.0] {
+                        check("ingest", Phase::Prefill, placed.prefill(n, c), n, c);
+                        check("query_prefill", Phase::Prefill, placed.prefill(n, c), n, c);
+                        check("decode", Phase::Decode, placed.decode(n, c), n, c);
+                    }
+                }
+                // A chunk reads each token's KV before it once, however long it is.
+                for n in [1.0, 64.0, 777.0] {
+                    let bytes = |context: f64| written(&stages["ingest"]).at(n, context).bytes;
+                    let read = (bytes(1000.0) - bytes(0.0)) / (1000.0 * shape.kv_bytes());
+                    assert!((read - 1.0).abs() < 1e-6, "{n}: {read}");
+                }
+            }
+        }
+    }
+    assert!(seen > 200, "{seen}");
+}
