@@ -88,7 +88,10 @@ impl State<'_> {
         let engine = self.world.engine_of(lane);
         let mut resident = *self.resident(engine, stream);
         let lane = self.lane(lane);
-        for item in lane.held.iter().chain(&lane.paused).chain(&lane.queries) {
+        let work = lane.held.iter().chain(&lane.paused).chain(&lane.queries);
+        // Where estimates see old queues, W does not hold this work.
+        let seen = self.world.queue_delay.0 == 0;
+        for item in work.filter(|_| seen) {
             let job = self.job(item.job);
             if item.part == Part::Bound && job.stream == stream && !job.gone {
                 let version = self.version_for(job);
