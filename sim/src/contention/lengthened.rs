@@ -22,7 +22,7 @@ impl Load {
 /// to those alone, which hold while a lane of an engine in `beside` (bits, by engine) is busy.
 pub(crate) fn lengths(
     beside: &[u16],
-    running: impl Iterator<Item = (EngineId, f64)> + Clone,
+    running: &(impl Iterator<Item = (EngineId, f64)> + Clone),
     out: &mut [f64],
 ) {
     for (at, (out, (engine, ratio))) in out.iter_mut().zip(running.clone()).enumerate() {

@@ -48,7 +48,7 @@ impl State<'_> {
                 |(load, &stage): (&Load, _)| (load.engine, self.corun_ratio(load.engine, stage));
             let running = loads[from..].iter().zip(&stages[from..]).map(ratio);
             let beside = &self.believed().corun_beside;
-            lengthened::lengths(beside, running, &mut lengths[from..count]);
+            lengthened::lengths(beside, &running, &mut lengths[from..count]);
             lengthened::slowdowns(
                 &mut own[from..count],
                 &lengths[from..count],

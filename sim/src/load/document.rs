@@ -124,13 +124,15 @@ fn find_beyond(node: &Node, text: &str, beyond: &mut Vec<Range<usize>>) {
                 beyond.push(span);
             }
         }
-        Value::Array(items) => items
-            .iter()
-            .for_each(|item| find_beyond(item, text, beyond)),
+        Value::Array(items) => {
+            for item in items {
+                find_beyond(item, text, beyond);
+            }
+        }
         Value::Table(entries) => {
-            entries
-                .iter()
-                .for_each(|(_, _, item)| find_beyond(item, text, beyond));
+            for (_, _, item) in entries {
+                find_beyond(item, text, beyond);
+            }
         }
         _ => {}
     }

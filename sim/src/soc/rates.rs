@@ -39,7 +39,7 @@ impl<const N: usize> Together<N> {
         let corun = tasks
             .clone()
             .map(|task| (task.load.engine, task.corun_ratio));
-        lengthened::lengths(&world.costs.corun_beside, corun, &mut lengths);
+        lengthened::lengths(&world.costs.corun_beside, &corun, &mut lengths);
         let own = loads.iter_mut().zip(&mut lengths);
         for ((load, length), played) in own.zip(tasks.clone()) {
             *load = played.load;

@@ -6,6 +6,7 @@
 //! or `State::serve_anew` in `State::throttle`, or plan by the present resident in `State::plan_behind`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
@@ -168,7 +169,7 @@ fn switching(toy: Toy, ratios: [[f64; 2]; 2]) -> Toy {
     let mut costs = String::new();
     for (engine, [prefill, decode]) in ["a", "b"].into_iter().zip(ratios) {
         for (stage, ratio) in [("prefill", prefill), ("decode", decode)] {
-            costs += &format!("[engines.{engine}.corun.{stage}]\nratio = {ratio:?}\n");
+            _ = writeln!(costs, "[engines.{engine}.corun.{stage}]\nratio = {ratio:?}");
         }
     }
     toy.costs("[origins.o]", &format!("{costs}[origins.o]"))
@@ -292,4 +293,45 @@ fn a_throttle_step_lengthens_what_runs_and_waits() {
     let (ended, told) = play(&world, &[0, 0, 0]);
     near(ended[1], told[2].free, 4, "what runs and waits");
     near(ended[2], told[2].end, 4, "what waits behind it");
+}
+
+/// A third lane whose work asks for no memory switches `b` to costs beside it: `a`, beside that, is hastened.
+#[test]
+fn what_runs_beside_others_may_be_relieved() {
+    let mut toy = contending(0.0, 9e7, &[0, 0, 60])
+        .soc("[lanes.b]", "[engines.c]\nkind = 'npu'\nport_gbps = 10.0\nweight = 1.0\n[lanes.c]\nengine = 'c'\n[lanes.b]")
+        .costs(
+            "[engines.b.stages]",
+            "[engines.c.stages]\ningest = { per_token_s = 0.001 }\nprefill = { per_token_s = 0.0001 }\n\
+             decode = { per_token_s = 0.001 }\n[engines.b]\ncorun_beside = ['c']\n[engines.b.corun.decode]\n\
+             ratio = 4\n[engines.b.stages]",
+        );
+    toy = toy.stream_with("w", &[], &[61], 20, 9);
+    let world = toy.world();
+    // By name: w on a behind x, x on a, y on b, z on c.
+    let lane = |name: &str| {
+        world
+            .lanes
+            .iter()
+            .position(|lane| lane.name == name)
+            .expect("it is there") as u8
+    };
+    let stream = |name: &str| {
+        world
+            .streams
+            .iter()
+            .position(|stream| stream.name == name)
+            .expect("it is there")
+    };
+    let mut lanes = [0; 4];
+    for (name, on) in [("w", "a"), ("x", "a"), ("y", "b"), ("z", "c")] {
+        lanes[stream(name)] = lane(on);
+    }
+    let (ended, told) = play(&world, &lanes);
+    near(
+        told[stream("w")].free,
+        ended[stream("x")],
+        20,
+        "x, beside y that is beside z",
+    );
 }
