@@ -3,9 +3,9 @@
 //! It keeps its own books from the inputs alone and compares: versions and digests with the serial
 //! order of each stream, the ends of requests with their arrivals, lanes with what was started on them.
 //!
-//! The serial order is that of the frames' arrivals, whatever the policy. Answers that join take their
-//! places in the order of their questions, each as soon as no earlier one is open: between which frames that
-//! is, and which of them a later question reads, depends on how fast they were given.
+//! The serial order is that in which items joined the context: frames by arrival, and answers that join by question,
+//! each as soon as no earlier one is open. Frames are still ingested while an answer is generated, so where it comes
+//! among them is the run's, and the serial reference replays that.
 
 use std::collections::BTreeMap;
 

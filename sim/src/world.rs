@@ -133,6 +133,12 @@ pub struct World {
 }
 
 impl World {
+    /// Whether stages may take longer in a run than alone by themselves, and then ask for less bandwidth: at costs
+    /// beside others, or throttled.
+    pub fn lengthens(&self) -> bool {
+        self.costs.corun() || self.heat.is_some()
+    }
+
     /// The engine of a lane.
     #[inline]
     pub fn engine_of(&self, lane: LaneId) -> EngineId {
@@ -325,13 +331,15 @@ pub struct HeatStep {
     pub speed: [f64; ENGINES_MAX],
 }
 
+/// No engine is throttled.
+pub(crate) const FULL_SPEED: [f64; ENGINES_MAX] = [1.0; ENGINES_MAX];
+
 impl HeatPlan {
     /// Speed of each engine with so many steps in force.
     pub fn speed(&self, level: u8) -> &[f64; ENGINES_MAX] {
-        const FULL: [f64; ENGINES_MAX] = [1.0; ENGINES_MAX];
         let step = level.checked_sub(1);
         step.and_then(|step| self.steps.get(step as usize))
-            .map_or(&FULL, |step| &step.speed)
+            .map_or(&FULL_SPEED, |step| &step.speed)
     }
 }
 

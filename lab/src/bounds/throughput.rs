@@ -210,8 +210,8 @@ fn slowed(world: &World, chosen: &[(usize, usize, [Load; 3])]) -> Set {
             })
             .collect();
         slowdowns.fill(1.0);
-        let corun = !world.costs.corun();
-        if corun && (count > 1 || world.memory.background_bandwidth > 0.0) {
+        // What asks for less than alone slows others less.
+        if !world.lengthens() && (count > 1 || world.memory.background_bandwidth > 0.0) {
             world.contention.slowdowns(&loads, &mut slowdowns);
         }
         for (least, slowdown) in least.iter_mut().zip(&slowdowns) {

@@ -38,7 +38,7 @@ fn dearest(world: &World, bound: &[Vec<Stage>], prices: &[(StageId, Vec<f64>)]) 
     let combinations = lanes
         .iter()
         .try_fold(1_usize, |count, loads| count.checked_mul(loads.len()));
-    let counted = combinations.filter(|&count| count <= COMBINATIONS_MAX && !world.costs.corun());
+    let counted = combinations.filter(|&count| count <= COMBINATIONS_MAX && !world.lengthens());
     let Some(count) = counted else {
         let most = |loads: &Vec<Option<(Load, f64)>>| {
             let prices = loads.iter().flatten().map(|(_, price)| *price);

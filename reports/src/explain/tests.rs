@@ -424,6 +424,28 @@ fn what_keeps_a_request_from_an_idle_lane_is_named() {
     }
 }
 
+/// The frame goes on the CPU; the question on the NPU, which is idle then.
+#[test]
+fn serial_is_named_where_it_keeps_a_request_from_an_idle_lane() {
+    let with = |policy: &str| {
+        let world = toy::world(&format!(
+            "title = \"one\"\nsoc = \"toy\"\nmodel = \"vlm\"\npolicy = {policy}\n\
+             [placement]\nencode = \"cpu\"\ningest = \"cpu\"\nquery_prefill = \"npu\"\ndecode = \"npu\"\n\
+             [[streams]]\nname = \"a\"\nqueries = {{ arrivals = {{ times_s = [1.0] }}, prompt_tokens = 20, output_tokens = 8 }}\n\
+             [[streams]]\nname = \"b\"\nframes = {{ clock = {{ times_s = [0.99] }} }}\n"
+        ));
+        told(&world, "a:0").replace('\n', " ")
+    };
+    let serial = with("\"serial\"");
+    let kept = "while npu was idle: `policy = \"serial\"` let it start only once";
+    assert!(serial.contains(kept), "{serial}");
+    let idle_first = with("\"idle_first\"");
+    assert!(
+        !idle_first.contains("let it start only once"),
+        "{idle_first}"
+    );
+}
+
 #[test]
 fn what_never_fits_says_what_it_needs() {
     // The CPU holds both frames; the NPU, which answers, room for one.

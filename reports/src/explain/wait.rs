@@ -54,6 +54,7 @@ fn kept_by(world: &World, seen: &Seen, stage: &Ran) -> Option<(&'static str, Lan
         world.exclusive[world.engine_of(lane).0 as usize][task.stage.0 as usize]
     };
     let modes = &world.modes;
+    let serial = build(world).serial();
     let begins = seen
         .stages
         .first()
@@ -70,7 +71,9 @@ fn kept_by(world: &World, seen: &Seen, stage: &Ran) -> Option<(&'static str, Lan
             kind(&other.task),
             StageKind::Encode | StageKind::Project | StageKind::Ingest
         );
-        let setting = if groups(other.lane, &other.task) & groups(stage.lane, &stage.task) != 0 {
+        let setting = if serial {
+            "`policy = \"serial\"`"
+        } else if groups(other.lane, &other.task) & groups(stage.lane, &stage.task) != 0 {
             "`exclusive`"
         } else if begins && answers && !modes.concurrent_generation {
             "`modes.concurrent_generation = false`"

@@ -12,6 +12,7 @@
 mod grid;
 #[cfg(test)]
 mod laws;
+pub(crate) mod lengthened;
 mod none;
 mod pairwise;
 mod pccs;

@@ -2,9 +2,9 @@
 
 use super::estimate::Estimate;
 use super::memo::Service;
-use super::state::{JobId, State};
-use crate::contention::Load;
-use crate::time::{Duration, Instant};
+use super::state::{JobId, LaneState, Part, State};
+use crate::contention::{Load, lengthened};
+use crate::time::Instant;
 use crate::world::{EngineId, LANES_MAX, LaneId, StageId};
 
 /// Lanes up to which estimates use small arrays: nearly every SoC.
@@ -17,28 +17,50 @@ impl State<'_> {
         costs.map_or(1.0, |costs| costs.corun_ratio)
     }
 
-    /// Whether a busy lane of one engine brings another's costs beside others about.
-    #[inline]
-    fn switches(&self, busy: EngineId, engine: EngineId) -> bool {
-        let beside = &self.believed().corun_beside;
-        beside[engine.0 as usize] >> busy.0 & 1 != 0
+    /// The stage that a lane's part ends with.
+    fn later_stage(&self, lane: &LaneState) -> StageId {
+        let graph = &self.world.query_graph;
+        match lane.held {
+            Some(held) if held.query && held.part == Part::Bound => {
+                graph.stages[graph.bound_end as usize]
+            }
+            _ => lane.stage,
+        }
     }
 
-    /// How much a busy lane of `busy` slows the stage that runs on `lane` by switching its costs, beside
-    /// the `others` that run.
-    fn switched_by(
+    /// Slowdowns of what a request's stage runs beside, with it, the first of `loads`, and without it; stages may run
+    /// at their engines' costs beside others.
+    #[cold]
+    #[inline(never)]
+    fn slowed_and_switched<const N: usize>(
         &self,
-        busy: EngineId,
-        lane: LaneId,
-        mut others: impl Iterator<Item = LaneId>,
-    ) -> f64 {
-        let engine = self.lane(lane).engine;
-        if !self.switches(busy, engine)
-            || others.any(|other| other != lane && self.switches(self.lane(other).engine, engine))
-        {
-            return 1.0;
-        }
-        self.corun_ratio(engine, self.lane(lane).stage)
+        loads: &[Load],
+        stages: &[StageId],
+        with: &mut [f64; N],
+        without: &mut [f64; N],
+    ) {
+        let among = |from: usize, out: &mut [f64; N]| {
+            let count = loads.len();
+            let mut lengths = [1.0; N];
+            let mut own = [Load::NONE; N];
+            own[..count].copy_from_slice(loads);
+            let ratio =
+                |(load, &stage): (&Load, _)| (load.engine, self.corun_ratio(load.engine, stage));
+            let running = loads[from..].iter().zip(&stages[from..]).map(ratio);
+            let beside = &self.believed().corun_beside;
+            lengthened::lengths(beside, &running, &mut lengths[from..count]);
+            lengthened::slowdowns(
+                &mut own[from..count],
+                &lengths[from..count],
+                &mut out[from..count],
+                |loads, out| {
+                    let model = &*self.world.contention;
+                    self.memo.slowdowns(model, loads, out);
+                },
+            );
+        };
+        among(0, with);
+        among(1, without);
     }
 
     /// Everything that the state-aware score adds up.
@@ -117,13 +139,13 @@ impl State<'_> {
             (decode, service.decode_mu, graph.bound_end),
         ] {
             let load = Load { engine, mu };
-            took += self.play::<N>(lane, alone, load, graph.stages[position as usize], others);
+            took += self.play::<N>(alone, load, graph.stages[position as usize], others);
         }
         let mut harm = 0.0;
-        for other in others.iter().filter(|other| other.delay > 0.0) {
+        for other in others.iter().filter(|other| other.delay != 0.0) {
             let behind = 1 + self.lane(other.lane).queries.len();
             harm += other.delay * behind as f64;
-            self.delays[other.lane.0 as usize].set(other.delay as u64);
+            self.delays[other.lane.0 as usize].set(other.delay as i64);
         }
         estimate.beside = (took as u64).saturating_sub(estimate.prepare);
         estimate.harm = harm as u64;
@@ -134,7 +156,6 @@ impl State<'_> {
     #[inline(always)]
     fn play<const N: usize>(
         &self,
-        lane: LaneId,
         alone: f64,
         load: Load,
         stage: StageId,
@@ -146,7 +167,7 @@ impl State<'_> {
         // Each turn ends this stage, or what another does now.
         while left > 0.0 {
             let mut loads = [load; N];
-            let mut ids = [lane; N];
+            let mut stages = [stage; N];
             let mut count = 0;
             for other in others.iter().filter(|other| other.left() > 0.0) {
                 count += 1;
@@ -156,29 +177,31 @@ impl State<'_> {
                 } else {
                     state.later
                 };
-                ids[count] = other.lane;
+                if switching {
+                    stages[count] = if other.now > 0.0 {
+                        state.stage
+                    } else {
+                        self.later_stage(state)
+                    };
+                }
             }
             if count == 0 {
                 // Nothing else runs by then.
                 break;
             }
             let (mut with, mut without) = ([1.0; N], [1.0; N]);
-            self.memo
-                .slowdowns(model, &loads[..=count], &mut with[..=count]);
-            if count > 1 {
-                self.memo
-                    .slowdowns(model, &loads[1..=count], &mut without[1..=count]);
-            }
+            let (loads, stages) = (&loads[..=count], &stages[..=count]);
             if switching {
-                let beside = || ids[1..=count].iter().copied();
-                if beside().any(|id| self.switches(self.lane(id).engine, load.engine)) {
-                    with[0] *= self.corun_ratio(load.engine, stage);
-                }
-                for at in 1..=count {
-                    with[at] *= self.switched_by(load.engine, ids[at], beside());
+                self.slowed_and_switched(loads, stages, &mut with, &mut without);
+            } else {
+                self.memo.slowdowns(model, loads, &mut with[..=count]);
+                if count > 1 {
+                    self.memo
+                        .slowdowns(model, &loads[1..], &mut without[1..=count]);
                 }
             }
-            let rate = |at: usize| (without[at] / with[at]).min(1.0);
+            // Costs beside others may relieve a third of more than the request asks for.
+            let rate = |at: usize| without[at] / with[at];
             let mut turn = left * with[0];
             let running = || (1..).zip(others.iter().filter(|other| other.left() > 0.0));
             for (at, other) in running() {
@@ -209,7 +232,8 @@ impl State<'_> {
         }
         for (state, delay) in self.lanes.iter_mut().zip(&self.delays) {
             if state.held.is_some() {
-                state.expected_end += Duration(delay.get());
+                let end = state.expected_end.0.saturating_add_signed(delay.get());
+                state.expected_end = Instant(end);
             }
         }
     }
@@ -223,7 +247,7 @@ struct Other {
     now: f64,
     /// Of what follows.
     later: f64,
-    /// By which the request has delayed it.
+    /// By which the request has delayed it, or hastened it where that is less than nothing.
     delay: f64,
 }
 

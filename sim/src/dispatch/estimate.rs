@@ -2,6 +2,7 @@
 //!
 //! Everything here comes from the believed costs and predicted lengths, never from drawn ones.
 
+use super::NO_ESTIMATE;
 use super::memo::{Service, ServiceMemo};
 use super::state::{Class, Item, Job, JobId, Part, State, UNBOUND, Work};
 use crate::cost::{At, CostTable};
@@ -11,7 +12,7 @@ use crate::world::{EngineId, LANES_MAX, LaneId, StageId, StreamId};
 
 /// Longest estimate of an item, ns (19 h): what cannot be done counts as this, and a full queue of
 /// such still adds up.
-const ESTIMATE_MAX: u64 = 1 << 46;
+pub(crate) const ESTIMATE_MAX: u64 = 1 << 46;
 /// Time of what an engine cannot do, ns, and the longest of what it can: sums of a few stay in range.
 const UNABLE: u64 = u64::MAX / 8;
 
@@ -277,7 +278,7 @@ impl State<'_> {
             Class::Query => {
                 let context = self.context_for(job);
                 let service = self.service(engine, job.prompt, job.predicted, context);
-                (self.preparation_time(job, engine), service)
+                (self.preparation_time(job, lane), service)
             }
             Class::Frame | Class::Join => {
                 let graph = &self.world.frame_graph;
@@ -286,7 +287,7 @@ impl State<'_> {
                     alone: self.stage_time(id, ingest, lane),
                     ..Service::NONE
                 };
-                (self.plan(job.stream, job.version - 1, engine).1, service)
+                (self.plan_on(job.stream, job.version - 1, lane).1, service)
             }
         };
         self.quotes[lane.0 as usize].set(Quote {
@@ -297,13 +298,46 @@ impl State<'_> {
         });
     }
 
-    /// Throttle steps in force from now on: what an engine is expected to take grows as its speed falls.
+    /// Throttle steps in force from now on: what an engine is expected to take grows as its speed falls, of what runs
+    /// and waits there too.
     #[cold]
     pub(crate) fn throttle(&mut self, level: u8) {
+        let engines = self.world.engines.len();
+        let before: Vec<f64> = self.stretches(engines).collect();
         self.throttled = level;
         self.services = ServiceMemo::new();
         for quote in &self.quotes {
             quote.set(Quote::NONE);
+        }
+        self.delays_of.set(NO_ESTIMATE);
+        let by: Vec<f64> = self
+            .stretches(engines)
+            .zip(before)
+            .map(|(now, before)| now / before)
+            .collect();
+        for index in 0..self.lanes.len() {
+            let by = by[self.lanes[index].engine.0 as usize];
+            if by != 1.0 {
+                self.lanes[index].lengthen(self.now, by);
+                self.serve_anew(index);
+            }
+        }
+    }
+
+    fn stretches(&self, engines: usize) -> impl Iterator<Item = f64> {
+        (0..engines as u8).map(|engine| self.stretch(EngineId(engine)))
+    }
+
+    /// What the request that holds a lane is expected to take there, at its engine's present speed.
+    fn serve_anew(&mut self, index: usize) {
+        let lane = &self.lanes[index];
+        let engine = lane.engine;
+        for held in [lane.held, lane.paused].into_iter().flatten() {
+            let job = self.job(held.job);
+            if job.class == Class::Query && held.part == Part::Bound {
+                let service = self.service(engine, job.prompt, job.predicted, job.context);
+                self.job_mut(held.job).service = service;
+            }
         }
     }
 
@@ -316,12 +350,12 @@ impl State<'_> {
     }
 
     #[inline(always)]
-    fn preparation_time(&self, job: &Job, engine: EngineId) -> u64 {
+    fn preparation_time(&self, job: &Job, lane: LaneId) -> u64 {
         let version = self.version_for(job);
         if self.world.modes.context_reuse {
-            return self.plan(job.stream, version, engine).1;
+            return self.plan_on(job.stream, version, lane).1;
         }
-        self.private_preparation_time(job, version, engine)
+        self.private_preparation_time(job, version, self.world.engine_of(lane))
     }
 
     /// Of a context that is this request's alone (reuse off).

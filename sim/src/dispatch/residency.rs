@@ -1,10 +1,10 @@
 //! Which engine holds what of a context, how a version reaches an engine, and the memory that this takes.
 
 use super::message::{Effect, Effects};
-use super::state::{JobId, Plan, State};
+use super::state::{JobId, Part, Plan, State};
 use crate::spec::scenario::{Keep, StateTransfer};
 use crate::time::Instant;
-use crate::world::{EngineId, StreamId};
+use crate::world::{EngineId, LaneId, StreamId};
 
 /// What an engine holds of a stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +23,27 @@ pub(crate) struct Resident {
     pub(crate) used: Instant,
 }
 
+impl Resident {
+    /// It holds a version, of the items after `low`, from now on.
+    fn settle(&mut self, version: u32, low: u32) {
+        if !self.present {
+            self.present = true;
+            self.version = version;
+            self.low = low;
+        } else if self.version < version {
+            if self.version <= low {
+                self.low = low;
+            } else {
+                self.low = self.low.min(low);
+            }
+            self.version = version;
+        } else if version > self.low {
+            self.low = self.low.min(low);
+        }
+        // Else the version is older than anything that stays: its reader alone has it, while it reads.
+    }
+}
+
 impl State<'_> {
     /// Tokens of a stream's context at a version.
     #[inline(always)]
@@ -38,21 +59,61 @@ impl State<'_> {
         if self.stream(stream).covers(resident, version) {
             return (Plan::default(), 0);
         }
-        self.plan_for_missing(stream, version, engine, self.transfer)
+        self.plan_for_missing(stream, version, engine, resident, self.transfer)
     }
 
-    /// Apart from [`Self::plan`], which most requests end at: their version is resident.
+    /// As [`Self::plan`] for what a lane would take up next, once what it runs and the queries that wait there have
+    /// prepared what they read: their time is in W already.
+    #[inline(always)]
+    pub(crate) fn plan_on(&self, stream: StreamId, version: u32, lane: LaneId) -> (Plan, u64) {
+        let engine = self.world.engine_of(lane);
+        if self
+            .stream(stream)
+            .covers(self.resident(engine, stream), version)
+        {
+            return (Plan::default(), 0);
+        }
+        self.plan_behind(stream, version, lane, self.transfer)
+    }
+
+    /// As [`Self::plan_on`], which most requests end at, by a transfer.
+    #[inline(never)]
+    pub(crate) fn plan_behind(
+        &self,
+        stream: StreamId,
+        version: u32,
+        lane: LaneId,
+        transfer: StateTransfer,
+    ) -> (Plan, u64) {
+        let engine = self.world.engine_of(lane);
+        let mut resident = *self.resident(engine, stream);
+        let lane = self.lane(lane);
+        let work = lane.held.iter().chain(&lane.paused).chain(&lane.queries);
+        // Where estimates see old queues, W does not hold this work.
+        let seen = self.world.queue_delay.0 == 0;
+        for item in work.filter(|_| seen) {
+            let job = self.job(item.job);
+            if item.part == Part::Bound && job.stream == stream && !job.gone {
+                let version = self.version_for(job);
+                resident.settle(version, self.stream(stream).item(version).low);
+            }
+        }
+        self.plan_for_missing(stream, version, engine, &resident, transfer)
+    }
+
+    /// Of what an engine lacks beside `resident`. Apart from [`Self::plan`], which most requests end at: their version
+    /// is resident.
     #[inline(never)]
     pub(crate) fn plan_for_missing(
         &self,
         stream: StreamId,
         version: u32,
         engine: EngineId,
+        resident: &Resident,
         transfer: StateTransfer,
     ) -> (Plan, u64) {
         let keep = self.world.keep;
         let context = self.stream(stream);
-        let resident = self.resident(engine, stream);
         let missing = context.missing(resident, version, keep);
         if missing == 0 {
             return (Plan::default(), 0);
@@ -299,21 +360,7 @@ impl State<'_> {
     ) {
         let low = self.stream(stream).item(version).low;
         let resident = self.resident_mut(engine, stream);
-        if !resident.present {
-            resident.present = true;
-            resident.version = version;
-            resident.low = low;
-        } else if resident.version < version {
-            if resident.version <= low {
-                resident.low = low;
-            } else {
-                resident.low = resident.low.min(low);
-            }
-            resident.version = version;
-        } else if version > resident.low {
-            resident.low = resident.low.min(low);
-        }
-        // Else the version is older than anything that stays: its reader alone has it, while it reads.
+        resident.settle(version, low);
         resident.used = now;
     }
 

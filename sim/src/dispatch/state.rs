@@ -4,14 +4,14 @@ use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
 
 use super::context::StreamState;
-use super::estimate::Quote;
+use super::estimate::{ESTIMATE_MAX, Quote};
 use super::memo::{Service, ServiceMemo, SlowdownMemo};
 use super::message::Preparation;
 use super::residency::Resident;
 use crate::contention::Load;
 use crate::diag::Faults;
 use crate::spec::scenario::StateTransfer;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::world::{
     ENGINES_MAX, EngineId, LANES_MAX, LaneId, STAGES_MAX, StageId, StreamId, World,
 };
@@ -217,6 +217,27 @@ impl LaneState {
         self.queries.push_back(item);
     }
 
+    /// Everything here takes so many times as long from `now` on.
+    #[cold]
+    pub(crate) fn lengthen(&mut self, now: Instant, by: f64) {
+        let longer = |ns: u64| (ns as f64 * by).round() as u64;
+        let later = |end: Instant| now + Duration(longer(end.saturating_since(now).0));
+        self.expected_end = later(self.expected_end);
+        self.stage_end = later(self.stage_end);
+        self.load = self.load.lengthened(by);
+        self.later = self.later.lengthened(by);
+        let backlogs = [&mut self.queries, &mut self.frames].map(|queue| {
+            let mut sum = 0;
+            for item in queue {
+                item.estimate = longer(item.estimate).min(ESTIMATE_MAX);
+                sum += item.estimate;
+            }
+            sum
+        });
+        self.backlog_queries = backlogs[0];
+        self.backlog = backlogs[0] + backlogs[1];
+    }
+
     /// Everything that waits.
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Item> {
         self.queries.iter().chain(&self.frames)
@@ -282,7 +303,7 @@ pub(crate) struct State<'w> {
     pub(crate) any_failed: bool,
     pub(crate) memo: SlowdownMemo,
     /// By which the request of the last estimate would delay each lane, ns, and which estimate that was.
-    pub(crate) delays: Vec<Cell<u64>>,
+    pub(crate) delays: Vec<Cell<i64>>,
     pub(crate) delays_of: Cell<(JobId, LaneId, Instant)>,
     pub(crate) services: ServiceMemo,
     /// Time of the input being handled.

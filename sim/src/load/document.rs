@@ -15,6 +15,8 @@ pub(super) struct Document {
     /// Its text.
     pub(super) text: String,
     root: Node,
+    /// Bytes of numbers that no number of TOML can be, in order.
+    beyond: Vec<Range<usize>>,
 }
 
 /// A value and its bytes.
@@ -53,10 +55,14 @@ impl Document {
                 span,
                 value: table_value(table.get_ref()),
             };
+            let mut beyond = Vec::new();
+            find_beyond(&root, text, &mut beyond);
+            beyond.sort_by_key(|span| span.start);
             return Ok(Self {
                 name: name.to_owned(),
                 text: text.to_owned(),
                 root,
+                beyond,
             });
         }
         Err(errors
@@ -71,6 +77,15 @@ impl Document {
                 )
             })
             .collect())
+    }
+
+    /// The text with 0 in place of numbers that no number of TOML can be: else the parser would read nothing of it.
+    pub(super) fn readable(&self) -> Cow<'_, str> {
+        let mut text = Cow::Borrowed(self.text.as_str());
+        for span in self.beyond.iter().rev() {
+            text.to_mut().replace_range(span.clone(), "0");
+        }
+        text
     }
 
     /// The whole file.
@@ -93,6 +108,33 @@ fn shown_key(key: &str) -> Cow<'_, str> {
         Cow::Owned(format!("{key:?}"))
     } else {
         Cow::Borrowed(key)
+    }
+}
+
+/// Adds the bytes of the numbers within that the parser tells apart and cannot read.
+fn find_beyond(node: &Node, text: &str, beyond: &mut Vec<Range<usize>>) {
+    match &node.value {
+        Value::Integer(None) => beyond.push(clamp(node.span.clone(), text)),
+        Value::Float(value) if value.is_infinite() => {
+            let span = clamp(node.span.clone(), text);
+            if text
+                .get(span.clone())
+                .is_some_and(|number| !number.contains("inf"))
+            {
+                beyond.push(span);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                find_beyond(item, text, beyond);
+            }
+        }
+        Value::Table(entries) => {
+            for (_, _, item) in entries {
+                find_beyond(item, text, beyond);
+            }
+        }
+        _ => {}
     }
 }
 

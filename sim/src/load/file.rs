@@ -186,7 +186,7 @@ impl Ledger {
                 provenance,
             });
         }
-        let read = |stand| cured::read(&document.text, &findings.cures, stand);
+        let read = |stand| cured::read(&document.readable(), &findings.cures, stand);
         let (true, Some(small), Some(large)) = (curable, read(Stand::Small), read(Stand::Large))
         else {
             return Reading::Lost;

@@ -107,18 +107,10 @@ impl Checker {
                 self.bounds(place, *bounds, *value as f64);
             }
             (
-                Shape::Integer(_) | Shape::Number(_) | Shape::Quantity(_) | Shape::Scalar,
+                Shape::Integer(bounds) | Shape::Number(bounds) | Shape::Quantity(bounds),
                 Value::Integer(None),
-            ) => {
-                self.fault(place.fault(
-                    format!("{} is out of range", place.quoted()),
-                    format!(
-                        "a whole number of TOML is within {} and {}",
-                        i64::MIN,
-                        i64::MAX
-                    ),
-                ));
-            }
+            ) => self.beyond(place, *bounds),
+            (Shape::Scalar, Value::Integer(None)) => self.beyond(place, Bounds::default()),
             (Shape::Scalar, Value::Float(_)) => _ = self.number(place, Bounds::default()),
             (Shape::Number(bounds), Value::Integer(_) | Value::Float(_)) => {
                 self.optional = optional;
@@ -167,8 +159,24 @@ impl Checker {
         }
     }
 
+    /// A whole number that 64 bits cannot hold.
+    fn beyond(&mut self, place: &Place<'_>, bounds: Bounds) {
+        let fault = place.fault(
+            format!("{} is out of range", place.quoted()),
+            format!(
+                "a whole number of TOML is within {} and {}",
+                i64::MIN,
+                i64::MAX
+            ),
+        );
+        self.curable(fault, place, By::Number(bounds));
+    }
+
     /// The number that is here, if it is one that may be here.
     fn number(&mut self, place: &Place<'_>, bounds: Bounds) -> Option<f64> {
+        if let Some(Value::Integer(None)) = place.value() {
+            self.beyond(place, bounds);
+        }
         let value = number_at(place)?;
         if !value.is_finite() {
             self.curable(

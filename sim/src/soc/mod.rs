@@ -17,7 +17,7 @@ use crate::rng;
 use crate::spec::model::StageKind;
 use crate::time::{Duration, Instant};
 use crate::workload::{Arrival, Workload};
-use crate::world::{LANES_MAX, LaneId, STAGES_MAX, StageId, World};
+use crate::world::{FULL_SPEED, LANES_MAX, LaneId, STAGES_MAX, StageId, World};
 use heat::Heat;
 pub use heat::Warmth;
 use played::{Costs, Played};
@@ -91,7 +91,7 @@ pub fn corun(world: &World, tasks: &[Beside]) -> Vec<Corun> {
             *costs.of(world, *lane, task, kind, task.size)
         })
         .collect();
-    let together = Together::<LANES_MAX>::of(world, played.iter());
+    let together = Together::<LANES_MAX>::of(world, played.iter(), &FULL_SPEED);
     let shared = rates::cpu_factors::<LANES_MAX>(world, played.iter());
     let both = together.slowdown.iter().zip(shared);
     let all = played.iter().zip(both);
@@ -401,23 +401,23 @@ impl<'w> Soc<'w> {
         self.rates_stale = false;
         let lanes = &self.lanes;
         let tasks = lanes_of(self.active).map(|lane| &lanes[lane.0 as usize].played);
-        if self.heat.is_some() {
-            let mut together = Together::<LANES_MAX>::of(self.world, tasks);
-            self.heat_up(&mut together);
+        if let Some(heat) = &self.heat {
+            let together = Together::<LANES_MAX>::of(self.world, tasks, heat.speed());
+            self.heat_up(&together);
             self.set_rates(&together);
         } else if lanes.len() <= FEW {
             let together = *self.rates.of(self.world, self.ids, tasks);
             self.set_rates(&together);
         } else {
-            let together = Together::<LANES_MAX>::of(self.world, tasks);
+            let together = Together::<LANES_MAX>::of(self.world, tasks, &FULL_SPEED);
             self.set_rates(&together);
         }
     }
 
-    /// Lets the temperature follow what runs from now on, at throttled rates.
+    /// Lets the temperature follow what runs from now on, at these rates.
     #[cold]
     #[inline(never)]
-    fn heat_up(&mut self, together: &mut Together<LANES_MAX>) {
+    fn heat_up(&mut self, together: &Together<LANES_MAX>) {
         let (Some(heat), Some(power)) = (&mut self.heat, self.world.power) else {
             return;
         };
@@ -428,10 +428,9 @@ impl<'w> Soc<'w> {
         let mut total = heat.idle_w();
         let parts = power::parts(self.active, &self.lanes);
         let mut seen = 0_u8;
-        for (lane, slowdown) in lanes_of(self.active).zip(&mut together.slowdown) {
+        for (lane, slowdown) in lanes_of(self.active).zip(&together.slowdown) {
             let running = &self.lanes[lane.0 as usize];
             let engine = running.played.load.engine.0 as usize;
-            *slowdown /= speed[engine];
             if seen >> engine & 1 == 0 {
                 // What it draws while it runs holds what it draws while idle.
                 total -= idle(engine);
@@ -439,7 +438,7 @@ impl<'w> Soc<'w> {
             }
             let watts = parts[lane.0 as usize] * speed[engine];
             heat.lane_draws(lane.0 as usize, watts);
-            let secs = running.work * 1e-9 * *slowdown;
+            let secs = running.work * 1e-9 * slowdown;
             let moved = power.joules_per_byte * running.played.bytes;
             total += watts + if secs > 0.0 { moved / secs } else { 0.0 };
         }

@@ -129,21 +129,6 @@ impl Played {
         noisy: false,
     };
 
-    /// Its load at its costs beside others.
-    pub(super) fn corun_load(&self, world: &World) -> Load {
-        let engine = self.load.engine;
-        let beside = At {
-            secs: self.secs * self.corun_ratio,
-            bytes: self.bytes,
-            measured: self.measured,
-        };
-        let port = world.engines[engine.0 as usize].port_bytes_per_s;
-        Load {
-            engine,
-            mu: intensity(beside, port),
-        }
-    }
-
     #[cold]
     #[inline(never)]
     fn look_up(

@@ -2,8 +2,8 @@
 
 use super::cpu::{self, Wants};
 use super::played::Played;
-use crate::contention::Load;
-use crate::world::{LANES_MAX, World};
+use crate::contention::{Load, lengthened};
+use crate::world::{ENGINES_MAX, FULL_SPEED, LANES_MAX, World};
 
 /// Lanes up to which rates are remembered: nearly every SoC.
 pub(super) const FEW: usize = 4;
@@ -22,43 +22,44 @@ pub(super) struct Together<const N: usize> {
 const _: () = assert!(LANES_MAX <= u16::BITS as usize);
 
 impl<const N: usize> Together<N> {
-    /// Of so many tasks, at most `N`.
+    /// Of so many tasks, at most `N`, while engines run at these parts of their full speed.
     #[cold]
     #[inline(never)]
-    pub(super) fn of<'a>(world: &World, tasks: impl Iterator<Item = &'a Played> + Clone) -> Self {
+    pub(super) fn of<'a>(
+        world: &World,
+        tasks: impl Iterator<Item = &'a Played> + Clone,
+        speed: &[f64; ENGINES_MAX],
+    ) -> Self {
         let mut together = Self {
             slowdown: [1.0; N],
             outside: 0,
         };
         let count = tasks.clone().count();
-        let several = count > 1;
-        let mut loads = [Load::NONE; N];
-        // Which of them run at their engine's costs beside others.
-        let mut beside = [false; N];
-        for (at, (load, played)) in loads.iter_mut().zip(tasks.clone()).enumerate() {
-            let mask = world.costs.corun_beside[played.load.engine.0 as usize];
-            let mut others = tasks.clone().enumerate().filter(|(other, _)| *other != at);
-            beside[at] = mask != 0 && others.any(|(_, other)| mask >> other.load.engine.0 & 1 != 0);
-            *load = if beside[at] {
-                played.corun_load(world)
-            } else {
-                played.load
-            };
+        let (mut loads, mut lengths) = ([Load::NONE; N], [1.0; N]);
+        let corun = tasks
+            .clone()
+            .map(|task| (task.load.engine, task.corun_ratio));
+        lengthened::lengths(&world.costs.corun_beside, &corun, &mut lengths);
+        let own = loads.iter_mut().zip(&mut lengths);
+        for ((load, length), played) in own.zip(tasks.clone()) {
+            *load = played.load;
+            *length /= speed[played.load.engine.0 as usize];
         }
-        // Background traffic slows even a stage that runs by itself.
-        if several || world.memory.background_bandwidth > 0.0 {
-            let (model, loads) = (&*world.contention, &loads[..count]);
-            model.slowdowns(loads, &mut together.slowdown[..count]);
-            if !model.within_range(loads) {
-                together.outside = ((1_u32 << count) - 1) as u16;
+        let (slowdown, loads) = (&mut together.slowdown[..count], &mut loads[..count]);
+        let outside = &mut together.outside;
+        lengthened::slowdowns(loads, &lengths, slowdown, |loads, slowdown| {
+            // Background traffic slows even a stage that runs by itself.
+            if count > 1 || world.memory.background_bandwidth > 0.0 {
+                let model = &*world.contention;
+                model.slowdowns(loads, slowdown);
+                if !model.within_range(loads) {
+                    *outside = ((1_u32 << count) - 1) as u16;
+                }
             }
-        }
-        let shared = cpu_factors::<N>(world, tasks.clone());
-        for (at, (slowdown, played)) in together.slowdown.iter_mut().zip(tasks).enumerate() {
-            *slowdown *= shared[at];
-            if beside[at] {
-                *slowdown *= played.corun_ratio;
-            }
+        });
+        let shared = cpu_factors::<N>(world, tasks);
+        for (slowdown, shared) in together.slowdown.iter_mut().zip(shared) {
+            *slowdown *= shared;
         }
         together
     }
@@ -113,7 +114,7 @@ impl Rates {
             .fold(0, |sum: u64, &id| sum.wrapping_mul(11).wrapping_add(id));
         let slot = &mut self.slots[mixed as usize % REMEMBERED];
         if slot.0 != ids {
-            *slot = (ids, Together::of(world, tasks));
+            *slot = (ids, Together::of(world, tasks, &FULL_SPEED));
         }
         &slot.1
     }

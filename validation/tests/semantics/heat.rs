@@ -1,7 +1,8 @@
 //! Heat: the temperature follows the power in closed form, throttle steps scale rates and never the amount
 //! of work, and the scheduler knows of them.
 //!
-//! To see these fail, leave out the division by the speed in `Soc::heat_up`, or the stretch of quotes.
+//! To see these fail, leave out the division by the speed in `Together::of` (or divide after contention), or the stretch
+//! of quotes.
 
 use sim::dispatch::Input;
 use sim::simulation::Simulation;
@@ -119,4 +120,56 @@ fn the_scheduler_expects_a_throttled_engine_to_take_longer() {
     // 10 s on `a` against 15 s on `b`; throttled, 20 s.
     assert_eq!(lanes(toy()), [0, 1]);
     assert_eq!(lanes(toy().soc("from_c = 50", "from_c = 80")), [0, 0]);
+}
+
+/// Both decode what fills their ports, `a` at a quarter of its speed and so for a quarter of the bandwidth.
+#[test]
+fn a_throttled_engine_asks_for_as_much_less_bandwidth() {
+    let world = warm()
+        .soc("ambient_c = 20", "ambient_c = 20\nstart_c = 49.99999999")
+        .soc("time_constant_s = 10", "time_constant_s = 1e3")
+        .soc("speed = { a = 0.5 }", "speed = { a = 0.25 }")
+        .soc(
+            "model = 'none'",
+            "model = 'water_filling'\nburst_exponent = 1.0",
+        )
+        .costs(
+            "prefill = { fixed_s = 10.0 }",
+            "prefill = { fixed_s = 0.001 }",
+        )
+        .costs(
+            "prefill = { fixed_s = 15.0 }",
+            "prefill = { fixed_s = 0.002 }",
+        )
+        .costs(
+            "decode = { per_token_s = 0.010 }",
+            "decode = { per_token_s = 0.010, bytes_per_token = 1e8 }",
+        )
+        .costs(
+            "decode = { per_token_s = 0.020 }",
+            "decode = { per_token_s = 0.020, bytes_per_token = 2e8 }",
+        )
+        .set("policy = { fixed = { lanes = { x = 'a', y = 'b' } } }")
+        .stream_with("x", &[], &[0], 1, 21)
+        .stream_with("y", &[], &[0], 1, 9)
+        .world();
+    let records = run(&world).records;
+    let ends = records.iter().filter_map(|(at, record)| match record {
+        Record::Input(Input::Finish { lane, .. }) => Some((lane.0, at.as_secs_f64())),
+        _ => None,
+    });
+    let of = |lane| {
+        ends.clone()
+            .filter(move |(of, _)| *of == lane)
+            .map(|(_, at)| at)
+    };
+    let [a, b] = [0, 1].map(|lane| of(lane).collect::<Vec<_>>());
+    near(a[0], 0.004);
+    near(b[0], 0.002);
+    // `a` wants 2.5 of 10 GB/s and leaves 7.5 to `b`, once it decodes.
+    let answered = 0.004 + (0.160 - 0.002) * 10.0 / 7.5;
+    near(b[1], answered);
+    // `b` wants all, so `a` gets half: a quarter of its time was for memory, and takes twice as long.
+    let slowdown = (1.0_f64 + (8.0 - 1.0) / 64.0).cbrt();
+    near(a[1], answered + 0.8 - (answered - 0.004) / slowdown);
 }

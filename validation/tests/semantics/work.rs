@@ -241,6 +241,46 @@ fn a_lane_that_loses_cores_beside_others_takes_its_costs_beside_others() {
 }
 
 #[test]
+fn a_stage_at_its_costs_beside_others_asks_for_less_bandwidth() {
+    // Beside `b` the decode of `a` takes 4 times as long for as many bytes, and leaves 7.5 of 10 GB/s: that of `b`
+    // takes 4/3 of its 15 ms. It wants all, so that of `a` gets half: 4 · ∛(1 + (2³ − 1) / 4³) times its time alone.
+    toy()
+        .soc(
+            "model = 'none'",
+            "model = 'water_filling'\nburst_exponent = 1.0",
+        )
+        .costs(
+            "decode = { per_token_s = 0.010 }",
+            "decode = { per_token_s = 0.010, bytes_per_token = 1e8 }",
+        )
+        .costs(
+            "decode = { per_token_s = 0.020 }",
+            "decode = { per_token_s = 0.015, bytes_per_token = 1.5e8 }",
+        )
+        .costs(
+            "[engines.b.stages]",
+            "[engines.a.corun]\ndecode = { ratio = 4 }\n[engines.b.stages]",
+        )
+        .costs(
+            "prefill = { per_token_s = 0.002 }",
+            "prefill = { per_token_s = 0.001 }",
+        )
+        .set("policy = { fixed = { lanes = { x = 'a', y = 'b' } } }")
+        .stream_with("x", &[], &[0], 2, 2)
+        .stream_with("y", &[], &[0], 2, 2)
+        .runs_as(
+            "0 bind x/q0 v0
+             0 bind y/q0 v0
+             0-2 a prefill x/2@0
+             0-2 b prefill y/2@0
+             2-22 b decode y/1@2
+             22 answer y/q0 v0 Reuse first 2
+             2-27.170036 a decode x/1@2
+             27.170036 answer x/q0 v0 Reuse first 2",
+        );
+}
+
+#[test]
 fn only_the_engines_that_are_named_bring_costs_beside_others_about() {
     let beside = |engine: &str| {
         toy()

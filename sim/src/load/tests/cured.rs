@@ -36,6 +36,8 @@ fn one_wrong_key_or_number_is_one_fault() {
             if value.parse::<f64>().is_ok() {
                 edits.push(format!("{key} = -1e300"));
                 edits.push(format!("{key} = nan"));
+                edits.push(format!("{key} = 1e999999"));
+                edits.push(format!("{key} = {}", "9".repeat(30)));
                 edits.push(format!("{key} = \"{value}\""));
             }
             for edit in edits {

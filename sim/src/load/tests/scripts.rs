@@ -399,13 +399,14 @@ fn decide(request, candidates, view) {
         ensure(candidate.prefill_ns + candidate.decode_ns == candidate.alone_ns, "service");
         ensure(candidate.beside_ns >= candidate.alone_ns && candidate.harm_ns >= 0, "co-run");
         ensure(candidate.wait_ns == lane.left_ns + lane.queued_ns, "wait");
-        ensure((candidate.missing_tokens == 0) == (candidate.preparation == "reuse"), "reuse");
-        ensure(candidate.missing_tokens > 0 || candidate.prepare_ns == 0, "prepared");
+        // What the lane prepares already is missing still.
+        ensure(candidate.missing_tokens > 0 || candidate.preparation == "reuse", "reuse");
+        ensure(candidate.preparation != "reuse" || candidate.prepare_ns == 0, "prepared");
         let least = view.forever_ns;
         for way in [candidate.import_ns, candidate.reconstruct_ns] {
             if way != () { least = min(least, way); }
         }
-        ensure(candidate.missing_tokens == 0 || candidate.prepare_ns == least, "cheapest");
+        ensure(candidate.preparation == "reuse" || candidate.prepare_ns == least, "cheapest");
         ensure(engine.resident_tokens(request.stream) + candidate.missing_tokens >= request.context_tokens, "resident");
         let version = engine.resident_version(request.stream);
         ensure((version == ()) == (engine.resident_tokens(request.stream) == 0), "version");

@@ -307,12 +307,12 @@ fn candidate(view: &View<'_>, request: Request, lane: LaneId, names: &Names) -> 
         }
     }
     if names.preparations && state.world.modes.context_reuse {
-        let by = |transfer| state.plan_for_missing(job.stream, version, engine, transfer);
+        let by = |transfer| state.plan_behind(job.stream, version, lane, transfer);
         let (copy, copied) = by(StateTransfer::Import);
         candidate.import = (copy.import > 0).then(|| ns(copied));
         let rebuilt = ns(by(StateTransfer::Reconstruct).1);
         candidate.reconstruct = (rebuilt < FOREVER).then_some(rebuilt);
-        candidate.preparation = match state.plan(job.stream, version, engine).0.kind() {
+        candidate.preparation = match state.plan_on(job.stream, version, lane).0.kind() {
             Preparation::Reuse => "reuse",
             Preparation::Import => "import",
             Preparation::Reconstruct => "reconstruct",
