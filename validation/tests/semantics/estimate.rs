@@ -299,6 +299,7 @@ fn a_throttle_step_lengthens_what_runs_and_waits() {
 #[test]
 fn what_runs_beside_others_may_be_relieved() {
     let mut toy = contending(0.0, 9e7, &[0, 0, 60])
+        .soc("model = 'water_filling'", "model = 'water_filling'\nburst_exponent = 1.0")
         .soc("[lanes.b]", "[engines.c]\nkind = 'npu'\nport_gbps = 10.0\nweight = 1.0\n[lanes.c]\nengine = 'c'\n[lanes.b]")
         .costs(
             "[engines.b.stages]",
