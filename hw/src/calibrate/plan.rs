@@ -103,6 +103,7 @@ impl Plan {
     }
 
     /// The same stages, two walks of each lane and nothing else: how fast they are now.
+    #[must_use]
     pub fn briefly(self) -> Self {
         Self {
             streams: false,
