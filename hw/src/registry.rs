@@ -54,7 +54,8 @@ type Embeddings = BTreeMap<(StreamId, u32), Arc<[f32]>>;
 ///
 /// Embeddings are kept by stream and frame: the lane that encodes a frame is seldom the one that
 /// ingests it. With `modes.embedding_cache` they stay, for contexts to be reconstructed from; else
-/// engines drop them when the frame's version is published.
+/// the lane that ingests a frame drops it then. Not when it hears that the version is published: a lane that is
+/// busy hears it late, when a request may have encoded the frame again to prefill it.
 #[derive(Debug, Default)]
 pub struct Registry {
     stores: RwLock<BTreeMap<EngineId, Arc<dyn KvStore>>>,

@@ -131,7 +131,15 @@ impl LiveLane {
             self.llama(held.cut(order.reads, end))?;
         }
         self.store.push(&slot, &piece, false, token)?;
-        self.store.complete(order.owner, &slot)
+        self.store.complete(order.owner, &slot)?;
+        if let Item::Frame { index, .. } = order.item
+            && !self.setup.embedding_cache
+        {
+            self.setup
+                .registry
+                .drop_embedding(order.task.stream, index);
+        }
+        Ok(())
     }
 
     fn reconstruct(&self, order: &Order, token: &CancelToken) -> Result<(), EngineError> {
@@ -314,15 +322,7 @@ impl Engine for LiveLane {
                 stream,
                 version,
                 item,
-            } => {
-                self.store.publish(stream, version, item)?;
-                if let Item::Frame { index, .. } = item
-                    && !self.setup.embedding_cache
-                {
-                    self.setup.registry.drop_embedding(stream, index);
-                }
-                Ok(())
-            }
+            } => self.store.publish(stream, version, item),
             Notice::Evicted { stream } => self.store.drop_slot(Owner::Stream(stream)),
             Notice::Ended {
                 stream,

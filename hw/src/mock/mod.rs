@@ -312,11 +312,6 @@ impl Engine for Mock {
                         published.len() - 1
                     )));
                 }
-                if let Item::Frame { index, .. } = item
-                    && !self.facts.embedding_cache
-                {
-                    self.registry.drop_embedding(stream, index);
-                }
             }
             Notice::Evicted { stream } => {
                 books.contexts.remove(&Owner::Stream(stream));
@@ -409,18 +404,34 @@ impl Mock {
         let mut books = self.store.books();
         match order.kind {
             StageKind::Encode => {
-                if let Item::Frame { index, .. } = order.item {
-                    let embedding = Arc::from([index as f32]);
-                    self.registry.put_embedding(task.stream, index, embedding);
+                // A preparation encodes the newest frames of its version again.
+                let published = &books.published[task.stream.0 as usize];
+                let frames = published[..reads.min(published.len())].iter().rev();
+                let again = frames.filter(|item| matches!(item, Item::Frame { .. }));
+                let own = std::slice::from_ref(&order.item);
+                let encoded: Vec<&Item> = match order.item {
+                    Item::Frame { .. } => own.iter().collect(),
+                    _ => again.take(task.size as usize).collect(),
+                };
+                for item in encoded {
+                    if let Item::Frame { index, .. } = *item {
+                        let embedding = Arc::from([index as f32]);
+                        self.registry.put_embedding(task.stream, index, embedding);
+                    }
                 }
             }
-            StageKind::Project => self.needs_embedding(order)?,
+            StageKind::Project => self.needs_embedding(task.stream, &order.item)?,
             StageKind::Ingest => {
-                self.needs_embedding(order)?;
+                self.needs_embedding(task.stream, &order.item)?;
                 self.store.prefix(&books, order.owner, order.reads)?;
                 let context = books.contexts.entry(order.owner).or_default();
                 context.truncate(reads);
                 context.push(order.item);
+                if let Item::Frame { index, .. } = order.item
+                    && !self.facts.embedding_cache
+                {
+                    self.registry.drop_embedding(task.stream, index);
+                }
             }
             StageKind::Import => {
                 if let Some(Exported { after, blocks, .. }) = imported {
@@ -442,6 +453,10 @@ impl Mock {
                     });
                 };
                 let items = items.to_vec();
+                let held = books.held(order.owner).len();
+                for item in items.iter().skip(held) {
+                    self.needs_embedding(task.stream, item)?;
+                }
                 books.extend(order.owner, items);
             }
             StageKind::QueryPrefill => {
@@ -472,16 +487,16 @@ impl Mock {
         }
     }
 
-    fn needs_embedding(&self, order: &Order) -> Result<(), EngineError> {
-        let Item::Frame { index, .. } = order.item else {
+    fn needs_embedding(&self, stream: StreamId, item: &Item) -> Result<(), EngineError> {
+        let Item::Frame { index, .. } = *item else {
             return Ok(());
         };
-        if !self.facts.encodes || self.registry.embedding(order.task.stream, index).is_some() {
+        if !self.facts.encodes || self.registry.embedding(stream, index).is_some() {
             return Ok(());
         }
         Err(EngineError::Contract(format!(
             "frame {index} of stream {} has no embedding",
-            order.task.stream.0
+            stream.0
         )))
     }
 
