@@ -3,6 +3,7 @@
 
 mod axis;
 mod doubt;
+mod json;
 mod length;
 mod limits;
 mod need;
@@ -24,6 +25,7 @@ use sim::world::World;
 
 pub use axis::Axis;
 pub use doubt::{Doubt, Edges, Ends, Times};
+pub use json::{json, needs_json};
 pub use length::Rise;
 pub use limits::{Buys, Limits, limits};
 pub use need::{Need, Needs, needs};
@@ -31,7 +33,7 @@ pub use probe::{Held, Probe, Verdict};
 pub use scale::Resource;
 pub use search::{Edge, Look, Range, grid, search};
 pub use target::{Metric, Target, targets};
-pub use text::{json, largest, largest_model, needs_json, needs_table, region, table};
+pub use text::{largest, largest_model, needs_table, region, table};
 
 /// Runs near the edge, for each one elsewhere.
 const DEEP: u32 = 4;

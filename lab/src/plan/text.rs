@@ -1,10 +1,9 @@
-//! Plans as text, JSON and a map of what is feasible.
+//! Plans and needs as text, and a map of what is feasible.
 
 use std::fmt::Write as _;
 
 use reports::plot::{Cell, Map};
 use screen::{Head, Table, hanging, paragraph};
-use serde_json::{Value, json};
 use sim::metrics::Metric as Number;
 
 use super::axis::Axis;
@@ -311,22 +310,8 @@ fn open(doubt: &Doubt) -> String {
     )
 }
 
-/// The same for programs; `ends` of a search with all at one end.
-fn open_json(doubt: &Doubt, ends: Option<(Value, Value)>) -> Value {
-    let (slow, fast) = ends.unwrap_or_default();
-    json!({
-        "count": doubt.numbers.1,
-        "with_interval": doubt.numbers.0,
-        "low_times": doubt.span.0,
-        "high_times": doubt.span.1,
-        "measured": doubt.measured,
-        "slow": slow,
-        "fast": fast,
-    })
-}
-
 /// What is to be said of an edge.
-fn remarks(plan: &Plan) -> Vec<String> {
+pub(super) fn remarks(plan: &Plan) -> Vec<String> {
     let mut list = plan.edge.remarks.clone();
     list.extend(plan.rises.iter().map(|one| {
         let at = format!("{} {}", short(one.load), plan.axis.unit());
@@ -402,117 +387,6 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
         paragraph(&mut out, remark);
     }
     out
-}
-
-/// Plans for programs (docs/plan.md).
-pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
-    let probe = |plan: &Plan, probe: &Probe| {
-        let held: Vec<Value> = plan
-            .targets
-            .iter()
-            .zip(&probe.held)
-            .map(|(target, held)| {
-                json!({
-                    "target": target.text,
-                    "mean": held.value.map(|value| value.mean),
-                    "half_width": held.value.and_then(|value| value.half_width),
-                    "verdict": held.verdict.word(),
-                    "reason": held.reason,
-                })
-            })
-            .collect();
-        json!({
-            "load": probe.load,
-            "verdict": probe.verdict.word(),
-            "seed": probe.seed,
-            "replications": probe.runs.count(),
-            "refused": probe.refused,
-            "targets": held,
-        })
-    };
-    let list: Vec<Value> = plans
-        .iter()
-        .map(|plan| {
-            json!({
-                "title": plan.title,
-                "axis": plan.axis.name(),
-                "unit": plan.axis.unit(),
-                "conditions": plan.conditions,
-                "stage_times": open_json(&plan.doubt, plan.doubtful.as_ref().map(|ends| {
-                    let one = |of: (Option<f64>, Option<f64>)| json!({ "meets": of.0, "misses": of.1 });
-                    (one(ends.slow), one(ends.fast))
-                })),
-                "meets": plan.edge.meets,
-                "misses": plan.edge.misses,
-                "monotone": plan.edge.monotone,
-                "range": { "from": plan.edge.range.low, "to": plan.edge.range.high, "ends": plan.reach },
-                "remarks": remarks(plan),
-                "rises_with_length": plan.rises.iter().map(|rise| rise_json(rise, "load")).collect::<Vec<_>>(),
-                "scenarios": { "meets": plan.scenarios.0, "misses": plan.scenarios.1 },
-                "probes": plan.edge.probes.iter().map(|p| probe(plan, p)).collect::<Vec<_>>(),
-                "limits": plan.limits.as_ref().map(|limits| json!({
-                    "load": limits.load,
-                    "target": limits.target,
-                    "reason": limits.reason,
-                    "because": limits.because,
-                    "sensitivity": limits.buys.iter().map(|buys| json!({
-                        "resource": buys.resource.to_string(),
-                        "metric_percent": buys.metric.map(|change| change.mean),
-                        "metric_half_width": buys.metric.and_then(|change| change.half_width),
-                        "load_percent": buys.load,
-                    })).collect::<Vec<_>>(),
-                })),
-            })
-        })
-        .collect();
-    let refused: Vec<Value> = refused
-        .iter()
-        .map(|(title, why)| json!({ "title": title, "why": why }))
-        .collect();
-    json!({ "version": 1, "plans": list, "refused": refused })
-}
-
-/// A metric that rises with the length of the runs, for programs; `at` names what tells where.
-fn rise_json(rise: &Rise, at: &str) -> Value {
-    json!({
-        "target": rise.target,
-        at: rise.load,
-        "run_s": rise.run_s,
-        "longer_s": rise.longer_s,
-        "mean": rise.means.0,
-        "longer_mean": rise.means.1,
-        "longer_verdict": rise.verdict.word(),
-        "cause": rise.cause,
-    })
-}
-
-/// What a need is, for programs.
-pub fn needs_json(needs: &Needs) -> Value {
-    let list: Vec<Value> = needs
-        .list
-        .iter()
-        .map(|need| {
-            json!({
-                "resource": need.resource.to_string(),
-                "now": need.now.map(|(now, _)| now),
-                "unit": need.now.map_or("times", |(_, unit)| unit),
-                "misses_times": need.between.0,
-                "meets_times": need.between.1,
-                "meets_times_slow": need.doubtful.as_ref().and_then(|ends| ends.slow),
-                "meets_times_fast": need.doubtful.as_ref().and_then(|ends| ends.fast),
-                "socs": { "misses": need.socs.0, "meets": need.socs.1 },
-                "remark": need.remark,
-                "rises_with_length": need.rises.iter().map(|rise| rise_json(rise, "times")).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    json!({
-        "version": 1,
-        "title": needs.title,
-        "conditions": needs.conditions,
-        "stage_times": open_json(&needs.doubt, None),
-        "needs": list,
-    })
 }
 
 /// The feasible region: verdicts by load and a second load, or by load and what was planned.

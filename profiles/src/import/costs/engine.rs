@@ -1,21 +1,21 @@
 //! The costs on one engine.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod form;
+mod told;
+
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::super::Options;
-use super::super::fit::{Point, TERMS, fit};
+use super::super::fit::{Point, TERMS};
 use super::super::note::{NoteKind, Notes};
 use super::super::row::{Identity, Row, Spread, Test};
 use super::super::stats::trend;
 use super::super::text::slug;
 use super::super::toml_text::{number, origin, quantity};
 use super::Group;
+use form::{FORM_ERROR_MAX, SLOPES, attend, choose, covering, drift, how, scaled, table, wider};
 
-/// A form that misses a measured time by more than this is not used where a table can be.
-const FORM_ERROR_MAX: f64 = 0.05;
-/// A token of context costs a generated token so many times what it costs one of a prefill.
-const SLOPES: f64 = 2.0;
 /// Samples that a profile lists.
 const SAMPLES_MAX: usize = 1000;
 
@@ -187,50 +187,6 @@ impl<'a> Engine<'a> {
         }
         // A table is followed by its form only roughly: what is checked with it must not rest on that.
         (!tabled || worst <= 0.1).then_some(form)
-    }
-
-    /// Says which rows became which stages.
-    fn said(&self, stages: &[&str], rows: &[&Row], notes: &mut Notes) {
-        let Some(first) = rows.first().filter(|_| !self.cold) else {
-            return;
-        };
-        let text = format!(
-            "engine `{}`: {} of {}",
-            self.name,
-            stages.join(" and "),
-            sources(rows)
-        );
-        notes.add(
-            NoteKind::Read,
-            &first.place.file,
-            Some(first.place.line),
-            text,
-        );
-    }
-
-    /// Warns where no row is without a context beyond what it goes through itself: what it costs there is not measured.
-    fn deep(&self, kind: &str, points: &[Point], rows: &[&Row], notes: &mut Notes) {
-        let least = points.iter().map(|p| p.depth).fold(f64::MAX, f64::min);
-        let tokens = points.iter().map(|p| p.tokens).fold(0.0, f64::max);
-        let Some(first) = rows.first().filter(|_| least > tokens) else {
-            return;
-        };
-        let several = points.iter().any(|point| point.depth > least);
-        let text = format!(
-            "engine `{}`, {kind}: no row has a context below {least} tokens; there {}: `llama-bench -d 0,{least}` measures it",
-            self.name,
-            if several {
-                "the line through the deeper rows goes on, as nobody measured"
-            } else {
-                "the cost is taken to be the same, which is more than it is"
-            }
-        );
-        notes.add(
-            NoteKind::Warning,
-            &first.place.file,
-            Some(first.place.line),
-            text,
-        );
     }
 
     /// Writes a decode's slope that was taken from the prefill's.
@@ -408,183 +364,6 @@ impl<'a> Engine<'a> {
             self.origin(&key, false, &rows, "Wall time of one inference");
         }
     }
-
-    /// Compares prompt and generation timed together with what the separate rows make of it.
-    fn check_both(
-        &self,
-        prefill: Option<[f64; TERMS]>,
-        decode: Option<[f64; TERMS]>,
-        notes: &mut Notes,
-    ) {
-        for row in &self.rows {
-            let Test::Both {
-                prompt,
-                tokens,
-                depth,
-            } = row.test
-            else {
-                continue;
-            };
-            let (file, line) = (&row.place.file, row.place.line);
-            let (Some(prefill), Some(decode)) = (prefill, decode) else {
-                notes.skip(
-                    file,
-                    line,
-                    format!("`{}` is prompt and generation in one time; without rows of each it cannot be told apart", row.test),
-                );
-                continue;
-            };
-            let at = |tokens: u64, depth: u64, form| {
-                let point = Point {
-                    tokens: tokens as f64,
-                    depth: depth as f64,
-                    secs: 1.0,
-                };
-                point.at(form)
-            };
-            let predicted = at(prompt, depth, &prefill) + at(tokens, depth + prompt, &decode);
-            let text = format!(
-                "`{}` is not used; the separate rows predict {} s, measured {} s ({:+.1} %)",
-                row.test,
-                number(predicted),
-                number(row.secs),
-                100.0 * (predicted / row.secs - 1.0)
-            );
-            notes.add(NoteKind::Read, file, Some(line), text);
-        }
-    }
-
-    /// What the profile lacks, and what would supply it.
-    fn missing(&self, prefill: bool, decode: bool, notes: &mut Notes) {
-        let whole = self.rows.iter().all(|row| matches!(row.test, Test::Run(_)));
-        if whole {
-            return;
-        }
-        let depths: BTreeSet<u64> = self
-            .rows
-            .iter()
-            .filter_map(|row| match row.test {
-                Test::Prefill { depth, .. } | Test::Decode { depth, .. } => Some(depth),
-                _ => None,
-            })
-            .collect();
-        let encode = self
-            .rows
-            .iter()
-            .any(|row| matches!(row.test, Test::Encode { .. }));
-        let lacks = [
-            (!prefill, "no prefill: `llama-bench -p 512` measures it"),
-            (!decode, "no decode: `llama-bench -n 128` measures it"),
-            (
-                (prefill || decode) && depths.len() < 2,
-                "one context length only, so the cost of a longer context is unknown: `llama-bench -d 0,4096` measures it",
-            ),
-            (
-                !encode,
-                "no vision tower: `crossinfer import ort-profile` or an `rkllm` multimodal table supplies it",
-            ),
-        ];
-        for (lack, text) in lacks {
-            if lack {
-                notes.add(
-                    NoteKind::Missing,
-                    "",
-                    None,
-                    format!("engine `{}`: {text}", self.name),
-                );
-            }
-        }
-    }
-}
-
-/// The form of the points and its largest relative error. One row tells one number, and a fixed part shows only
-/// between sizes.
-fn choose(kind: &str, points: &[Point]) -> Option<([f64; TERMS], f64)> {
-    if points.len() == 1 {
-        return fit(points, [false, true, false]);
-    }
-    let sizes: BTreeSet<u64> = points.iter().map(|point| point.tokens as u64).collect();
-    let plain = fit(points, [false, true, true])?;
-    let more = points.len() > 3 || plain.1 > FORM_ERROR_MAX;
-    if kind == "prefill" && sizes.len() > 1 && more {
-        return fit(points, [true, true, true]);
-    }
-    Some(plain)
-}
-
-/// Times by size.
-fn table(points: &[Point], key: &str) -> String {
-    let mut pairs: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.secs)).collect();
-    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let list = |values: Vec<f64>| {
-        let texts: Vec<String> = values.into_iter().map(number).collect();
-        texts.join(", ")
-    };
-    let sizes = list(pairs.iter().map(|pair| pair.0).collect());
-    let times = list(pairs.iter().map(|pair| pair.1).collect());
-    format!("table = {{ size = [{sizes}], time_s = [{times}], origin = \"{key}\" }}\n")
-}
-
-/// How a cost was had from so many rows.
-fn how(rows: usize, tabled: bool, form: &[f64; TERMS], worst: f64) -> String {
-    match (rows, tabled) {
-        (1, _) => "The time of the row by its tokens".to_owned(),
-        (_, true) => format!(
-            "Times by size, interpolated in time; no form came within {:.0} % ({:.0} %)",
-            100.0 * FORM_ERROR_MAX,
-            100.0 * worst
-        ),
-        (count, false) => format!(
-            "{} numbers to {count} rows, least squares of relative errors, none negative; worst residual {:.1} %",
-            form.iter().filter(|value| **value > 0.0).count(),
-            100.0 * worst
-        ),
-    }
-}
-
-/// A form that meets the same times with the slope of a prefill, `SLOPES` times; none where nothing is left for the
-/// tokens themselves.
-fn attend(points: &[Point], form: &[f64; TERMS], slope: f64) -> Option<[f64; TERMS]> {
-    let slope = SLOPES * slope;
-    let longest = points.iter().map(|point| point.tokens).fold(0.0, f64::max);
-    let rest = form[1] - slope * (longest - 1.0) / 2.0;
-    (rest > form[1] / 2.0).then_some([form[0], rest, slope])
-}
-
-/// How far repeats that drift go below and above their mean, as factors: all of them, not only what the drift's two
-/// ends come to.
-fn drift(rows: &[&Row]) -> Option<(f64, f64)> {
-    rows.iter().fold(None, |widest, row| match &row.spread {
-        Spread::Samples(samples) if trend(samples).is_some() => {
-            let factors = samples.iter().map(|secs| secs / row.secs);
-            let all = factors.fold((1.0_f64, 1.0_f64), |(low, high), factor| {
-                (low.min(factor), high.max(factor))
-            });
-            wider(widest, Some(all))
-        }
-        _ => widest,
-    })
-}
-
-/// The factors that hold both.
-fn wider(a: Option<(f64, f64)>, b: Option<(f64, f64)>) -> Option<(f64, f64)> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
-        (a, b) => a.or(b),
-    }
-}
-
-/// A cost with an interval that is stated in factors on it.
-fn scaled(value: f64, key: &str, factors: Option<(f64, f64)>) -> String {
-    let interval = factors.map(|(low, high)| (low * value, high * value));
-    quantity(value, key, interval)
-}
-
-/// Factors on a form within which every measured time lies, where it does not meet them all.
-fn covering(points: &[Point], form: &[f64; TERMS]) -> Option<(f64, f64)> {
-    let ratios = || points.iter().map(|point| point.secs / point.at(form));
-    let (low, high) = (ratios().fold(1.0, f64::min), ratios().fold(1.0, f64::max));
-    (high - low > 0.001).then_some((low, high))
 }
 
 /// The name of the engine that an identity is of.

@@ -1,0 +1,319 @@
+//! The rows of each shape of table: a model a row, a stage a row, a back end a row.
+
+use super::super::llama_bench::engine;
+use super::super::markdown::with_deviation;
+use super::super::row::{Identity, Test};
+use super::super::text::{duration_s, leading_number, point, positive, short};
+use super::whole::chips;
+use super::{PASSED_OVER, Reader, Table};
+
+impl Reader<'_> {
+    /// Blank cells of the named columns mean the same as above.
+    fn fill(&mut self, table: &Table, cells: &mut [String], wanted: &[&str]) {
+        for (index, cell) in cells.iter_mut().enumerate() {
+            let inherits = wanted.contains(&table.names[index].as_str());
+            if cell.is_empty()
+                && inherits
+                && let Some(above) = self.previous.get(index)
+            {
+                cell.clone_from(above);
+            }
+        }
+        self.previous = cells.to_vec();
+    }
+
+    pub(super) fn benchmark(&mut self, line: u64, table: &Table, mut cells: Vec<String>) {
+        self.fill(table, &mut cells, &["model", "llm model", "model size"]);
+        let cell = |wanted: &[&str]| table.column(wanted).map(|index| cells[index].as_str());
+        let mut identity = self.identity();
+        let mut pairs = vec![("quant", cell(&["dtype", "quantization"]))];
+        let platform = cell(&["platform", "soc"]);
+        if platform.is_some() {
+            pairs.push(("soc", platform));
+        }
+        for (key, value) in pairs {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                identity.insert(key.to_owned(), value.to_owned());
+            }
+        }
+        let model = [cell(&["model", "llm model"]), cell(&["model size"])];
+        let model: Vec<&str> = model
+            .into_iter()
+            .flatten()
+            .filter(|part| !part.is_empty())
+            .collect();
+        if model.is_empty() {
+            self.notes.skip(
+                self.file,
+                line,
+                "the row names no model, nor does one above it",
+            );
+            return;
+        }
+        identity.insert("model".to_owned(), model.join(" "));
+        Self::extra(table, &cells, &mut identity);
+        let count = |wanted: &[&str]| -> Result<u64, String> {
+            let text = cell(wanted).unwrap_or("");
+            match text.parse::<u32>() {
+                Ok(tokens) if tokens > 0 => Ok(u64::from(tokens)),
+                _ => Err(format!(
+                    "`{}` is `{}`, not a number of tokens",
+                    wanted[0],
+                    short(text)
+                )),
+            }
+        };
+        let prompt = count(&["seqlen", "seq_len"]);
+        let prefill = prompt.clone().and_then(|tokens| {
+            let text = cell(&["ttft(ms)", "ttft (ms)"]).unwrap_or("");
+            Ok((
+                Test::Prefill { tokens, depth: 0 },
+                positive(text)? * 1e-3,
+                format!("{text} ms"),
+            ))
+        });
+        let decode = prompt.and_then(|depth| {
+            let tokens = count(&["new_tokens", "new tokens"])?;
+            let text = cell(&["tokens/s", "tok/s"]).unwrap_or("");
+            let secs = tokens as f64 / positive(text)?;
+            Ok((
+                Test::Decode { tokens, depth },
+                secs,
+                format!("{text} tokens/s"),
+            ))
+        });
+        for timed in [prefill, decode] {
+            match timed {
+                Ok((test, secs, shown)) => self.push(line, &identity, test, secs, shown, None),
+                Err(reason) => self.notes.skip(self.file, line, reason),
+            }
+        }
+    }
+
+    /// Columns of no known meaning tell rows apart.
+    fn extra(table: &Table, cells: &[String], identity: &mut Identity) {
+        const KNOWN: [&str; 15] = [
+            "model",
+            "llm model",
+            "model size",
+            "dtype",
+            "quantization",
+            "seqlen",
+            "seq_len",
+            "new_tokens",
+            "new tokens",
+            "ttft(ms)",
+            "ttft (ms)",
+            "tokens/s",
+            "tok/s",
+            "platform",
+            "soc",
+        ];
+        for (name, cell) in table.names.iter().zip(cells) {
+            let known = KNOWN.contains(&name.as_str()) || PASSED_OVER.contains(&name.as_str());
+            if !known && !cell.is_empty() {
+                identity.insert(name.replace(' ', "_"), cell.clone());
+            }
+        }
+    }
+
+    pub(super) fn stages(
+        &mut self,
+        line: u64,
+        table: &Table,
+        mut cells: Vec<String>,
+        first: usize,
+    ) {
+        self.fill(table, &mut cells, &["model"]);
+        let stage = cells[first - 1].to_lowercase();
+        let model = table
+            .column(&["model"])
+            .map_or("", |index| cells[index].as_str())
+            .to_owned();
+        if model.is_empty() {
+            self.notes.skip(
+                self.file,
+                line,
+                "the row names no model, nor does one above it",
+            );
+            return;
+        }
+        let inside = stage
+            .split_once('(')
+            .map(|(_, rest)| rest.trim_end_matches(')').to_owned());
+        let what = stage.split('(').next().unwrap_or("").trim().to_owned();
+        for index in first..cells.len() {
+            let (head, cell) = (&table.header[index], &cells[index]);
+            let Some(chip) = chips(head).into_iter().next() else {
+                if !PASSED_OVER.contains(&table.names[index].as_str()) {
+                    self.notes.skip(
+                        self.file,
+                        line,
+                        format!("column `{}` names no chip", short(head)),
+                    );
+                }
+                continue;
+            };
+            if cell.is_empty() || cell == "-" || cell.eq_ignore_ascii_case("n/a") {
+                continue;
+            }
+            let mut identity = self.identity();
+            identity.insert("soc".to_owned(), chip);
+            identity.insert("model".to_owned(), model.clone());
+            if let Some((_, rest)) = head.split_once('(') {
+                identity.insert(
+                    "quant".to_owned(),
+                    rest.trim_end_matches([')', ' ']).to_owned(),
+                );
+            }
+            for (column, cell) in table.names.iter().zip(&cells).take(first) {
+                if column != "model" && column != "stage" && !cell.is_empty() {
+                    identity.insert(column.replace(' ', "_"), cell.clone());
+                }
+            }
+            let timed = self.stage(&what, inside.as_deref(), cell, &identity);
+            match timed {
+                Ok((test, secs)) => self.push(line, &identity, test, secs, cell.clone(), None),
+                Err(reason) => {
+                    self.notes.skip(
+                        self.file,
+                        line,
+                        format!("`{}` {}: {reason}", short(&cells[first - 1]), head),
+                    );
+                }
+            }
+        }
+    }
+
+    /// What a stage's cell says.
+    fn stage(
+        &self,
+        what: &str,
+        inside: Option<&str>,
+        cell: &str,
+        identity: &Identity,
+    ) -> Result<(Test, f64), String> {
+        match what {
+            "img-encoder" | "image-encoder" | "encoder" | "vision" => {
+                let pixels = inside.and_then(|inside| {
+                    let (width, height) = inside.split_once(['*', 'x', '×'])?;
+                    Some((width.trim().parse().ok()?, height.trim().parse().ok()?))
+                });
+                Ok((Test::Encode { pixels }, duration_s(cell)?))
+            }
+            "prefill" => {
+                let tokens = inside
+                    .and_then(|inside| inside.split_once('='))
+                    .and_then(|(_, tokens)| tokens.trim().parse::<u32>().ok())
+                    .filter(|tokens| *tokens > 0)
+                    .ok_or("the prompt's length is not stated (`Prefill(len=196)`)")?;
+                Ok((
+                    Test::Prefill {
+                        tokens: u64::from(tokens),
+                        depth: 0,
+                    },
+                    duration_s(cell)?,
+                ))
+            }
+            "decode" => {
+                let (rate, unit) =
+                    leading_number(cell)?.ok_or_else(|| format!("`{}` is no rate", short(cell)))?;
+                if !unit.starts_with("tok") || rate <= 0.0 {
+                    return Err(format!("`{}` is no rate in tokens/s", short(cell)));
+                }
+                // The context is the prefill row above of the same model and chip.
+                let above = self.rows.iter().rev().find_map(|row| match row.test {
+                    Test::Prefill { tokens, .. }
+                        if row.identity == *identity && row.block == self.block =>
+                    {
+                        Some(tokens)
+                    }
+                    _ => None,
+                });
+                let depth = above.ok_or("no prefill above it says how long the context was")?;
+                // How many tokens were generated is not said: see `stated`.
+                Ok((Test::Decode { tokens: 1, depth }, 1.0 / rate))
+            }
+            _ => Err("is no stage that is known (img-encoder, Prefill, Decode)".to_owned()),
+        }
+    }
+
+    pub(super) fn backends(&mut self, line: u64, table: &Table, mut cells: Vec<String>) {
+        self.fill(table, &mut cells, &["model", "type"]);
+        let (Some(prompt), Some(generated)) = self.lengths else {
+            self.notes.skip(
+                self.file,
+                line,
+                "rates of prompts and answers whose lengths the text does not state once (`pp512`, `tg128`)",
+            );
+            return;
+        };
+        let cell = |name: &str| {
+            table
+                .column(&[name])
+                .map_or("", |index| cells[index].as_str())
+        };
+        let backend = cell("backend").to_owned();
+        let Some(engine) = engine(&backend) else {
+            self.notes.skip(
+                self.file,
+                line,
+                format!("`{}` is no back end that is known", short(&backend)),
+            );
+            return;
+        };
+        let mut identity = self.identity();
+        let pairs = [
+            ("model", cell("model")),
+            ("quant", cell("type")),
+            ("backend", &backend),
+            ("engine", engine),
+            ("runtime", "llama.cpp"),
+        ];
+        for (key, value) in pairs {
+            if value.is_empty() {
+                identity.remove(key);
+            } else {
+                identity.insert(key.to_owned(), value.to_owned());
+            }
+        }
+        let tests = [
+            (
+                "pp (tok/s)",
+                Test::Prefill {
+                    tokens: prompt,
+                    depth: 0,
+                },
+                prompt,
+            ),
+            (
+                "tg (tok/s)",
+                Test::Decode {
+                    tokens: generated,
+                    depth: 0,
+                },
+                generated,
+            ),
+        ];
+        for (name, test, tokens) in tests {
+            let (rate, deviation) = with_deviation(cell(name));
+            let read = || {
+                let deviation = deviation.as_deref().map(point).transpose()?;
+                Ok((positive(&rate)?, deviation))
+            };
+            match read() {
+                Ok((rate, deviation)) => {
+                    let cv = deviation
+                        .and_then(|text| text.parse::<f64>().ok())
+                        .map(|sd| sd / rate);
+                    let shown = format!("{} tok/s", cell(name));
+                    self.push(line, &identity, test, tokens as f64 / rate, shown, cv);
+                }
+                Err::<_, String>(reason) => {
+                    self.notes
+                        .skip(self.file, line, format!("`{name}`: {reason}"));
+                }
+            }
+        }
+    }
+}
