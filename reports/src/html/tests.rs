@@ -1,4 +1,4 @@
-//! The page by its structure; `cli/tests/report.rs` tries it in a browser.
+//! The page by its structure; `cli/tests/report` tries it in a browser.
 
 mod compared;
 

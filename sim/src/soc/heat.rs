@@ -1,5 +1,8 @@
 //! The SoC's temperature: first order, in closed form between changes of power.
 
+use super::rates::Together;
+use super::{Soc, power};
+use crate::dispatch::{Input, lanes_of};
 use crate::time::{Duration, Instant};
 use crate::world::{ENGINES_MAX, HeatPlan, LANES_MAX};
 
@@ -155,5 +158,51 @@ impl<'w> Heat<'w> {
         }
         self.next = Instant::NEVER;
         self.level
+    }
+}
+
+impl Soc<'_> {
+    /// Lets the temperature follow what runs from now on, at these rates.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn heat_up(&mut self, together: &Together<LANES_MAX>) {
+        let (Some(heat), Some(power)) = (&mut self.heat, self.world.power) else {
+            return;
+        };
+        heat.advance(self.now);
+        let speed = *heat.speed();
+        let engines = &self.world.engines;
+        let idle = |engine: usize| engines[engine].power.map_or(0.0, |power| power.idle_w);
+        let mut total = heat.idle_w();
+        let parts = power::parts(self.active, &self.lanes);
+        let mut seen = 0_u8;
+        for (lane, slowdown) in lanes_of(self.active).zip(&together.slowdown) {
+            let running = &self.lanes[lane.0 as usize];
+            let engine = running.played.load.engine.0 as usize;
+            if seen >> engine & 1 == 0 {
+                // What it draws while it runs holds what it draws while idle.
+                total -= idle(engine);
+                seen |= 1 << engine;
+            }
+            let watts = parts[lane.0 as usize] * speed[engine];
+            heat.lane_draws(lane.0 as usize, watts);
+            let secs = running.work * 1e-9 * slowdown;
+            let moved = power.joules_per_byte * running.played.bytes;
+            total += watts + if secs > 0.0 { moved / secs } else { 0.0 };
+        }
+        heat.draws(total);
+        self.throttles_at = heat.next();
+    }
+
+    /// Takes or leaves a throttle step.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn throttle(&mut self) -> Option<(Instant, Input)> {
+        let heat = self.heat.as_mut()?;
+        self.now = self.throttles_at;
+        let level = heat.cross();
+        self.throttles_at = Instant::NEVER;
+        self.rates_stale = true;
+        Some((self.now, Input::Throttle { level }))
     }
 }

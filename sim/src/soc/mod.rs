@@ -4,6 +4,7 @@
 //! the running set the work left of every stage whose rate changes is advanced at the old rate and
 //! its end computed at the new. All events of one instant are applied before rates are recomputed.
 
+mod corun;
 mod cpu;
 mod heat;
 mod played;
@@ -18,10 +19,11 @@ use crate::spec::model::StageKind;
 use crate::time::{Duration, Instant};
 use crate::workload::{Arrival, Workload};
 use crate::world::{FULL_SPEED, LANES_MAX, LaneId, STAGES_MAX, StageId, World};
+pub use corun::{Beside, Corun, corun};
 use heat::Heat;
 pub use heat::Warmth;
 use played::{Costs, Played};
-use power::Shared;
+use power::{Shared, shared_power};
 use rates::{FEW, Rates, Together};
 
 /// What only the executor knows of a frame or query.
@@ -59,48 +61,6 @@ pub struct Progress {
     pub slowdown: f64,
     /// What is left of it, ns alone.
     pub left_ns: f64,
-}
-
-/// A task among those that run at once.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Beside {
-    /// Its lane; each lane runs one.
-    pub lane: LaneId,
-    /// The task. A decode's size is what it generates.
-    pub task: Task,
-}
-
-/// What is predicted of a task among others.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Corun {
-    /// Its time alone, without spread, s.
-    pub alone_s: f64,
-    /// Its time beside the others ÷ alone.
-    pub slowdown: f64,
-    /// The part of the slowdown that comes from sharing CPU cores.
-    pub cpu: f64,
-}
-
-/// What these tasks come to while all of them run: at most [`LANES_MAX`].
-pub fn corun(world: &World, tasks: &[Beside]) -> Vec<Corun> {
-    let mut costs = Costs::new();
-    let played: Vec<Played> = tasks
-        .iter()
-        .map(|Beside { lane, task }| {
-            let kind = world.stages[task.stage.0 as usize].kind;
-            *costs.of(world, *lane, task, kind, task.size)
-        })
-        .collect();
-    let together = Together::<LANES_MAX>::of(world, played.iter(), &FULL_SPEED);
-    let shared = rates::cpu_factors::<LANES_MAX>(world, played.iter());
-    let both = together.slowdown.iter().zip(shared);
-    let all = played.iter().zip(both);
-    all.map(|(played, (&slowdown, cpu))| Corun {
-        alone_s: played.secs,
-        slowdown,
-        cpu,
-    })
-    .collect()
 }
 
 /// The simulated SoC.
@@ -414,50 +374,6 @@ impl<'w> Soc<'w> {
         }
     }
 
-    /// Lets the temperature follow what runs from now on, at these rates.
-    #[cold]
-    #[inline(never)]
-    fn heat_up(&mut self, together: &Together<LANES_MAX>) {
-        let (Some(heat), Some(power)) = (&mut self.heat, self.world.power) else {
-            return;
-        };
-        heat.advance(self.now);
-        let speed = *heat.speed();
-        let engines = &self.world.engines;
-        let idle = |engine: usize| engines[engine].power.map_or(0.0, |power| power.idle_w);
-        let mut total = heat.idle_w();
-        let parts = power::parts(self.active, &self.lanes);
-        let mut seen = 0_u8;
-        for (lane, slowdown) in lanes_of(self.active).zip(&together.slowdown) {
-            let running = &self.lanes[lane.0 as usize];
-            let engine = running.played.load.engine.0 as usize;
-            if seen >> engine & 1 == 0 {
-                // What it draws while it runs holds what it draws while idle.
-                total -= idle(engine);
-                seen |= 1 << engine;
-            }
-            let watts = parts[lane.0 as usize] * speed[engine];
-            heat.lane_draws(lane.0 as usize, watts);
-            let secs = running.work * 1e-9 * slowdown;
-            let moved = power.joules_per_byte * running.played.bytes;
-            total += watts + if secs > 0.0 { moved / secs } else { 0.0 };
-        }
-        heat.draws(total);
-        self.throttles_at = heat.next();
-    }
-
-    /// Takes or leaves a throttle step.
-    #[cold]
-    #[inline(never)]
-    fn throttle(&mut self) -> Option<(Instant, Input)> {
-        let heat = self.heat.as_mut()?;
-        self.now = self.throttles_at;
-        let level = heat.cross();
-        self.throttles_at = Instant::NEVER;
-        self.rates_stale = true;
-        Some((self.now, Input::Throttle { level }))
-    }
-
     /// Plays the running tasks at these rates from now on.
     #[inline]
     fn set_rates<const N: usize>(&mut self, together: &Together<N>) {
@@ -513,14 +429,6 @@ impl Running {
         self.slowdown = slowdown;
         self.end = now + Duration((self.left * slowdown + 0.5) as u64);
     }
-}
-
-/// What counts the power of engines that lanes share, where it is needed.
-fn shared_power(world: &World) -> Option<Shared> {
-    if world.power.is_none() || world.heat.is_some() {
-        return None;
-    }
-    Shared::of(world)
 }
 
 /// Tokens that a task generates.

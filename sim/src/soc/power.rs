@@ -65,3 +65,11 @@ pub(super) fn parts(active: u16, lanes: &[Running]) -> [f64; LANES_MAX] {
     }
     parts
 }
+
+/// What counts the power of engines that lanes share, where it is needed.
+pub(super) fn shared_power(world: &World) -> Option<Shared> {
+    if world.power.is_none() || world.heat.is_some() {
+        return None;
+    }
+    Shared::of(world)
+}
