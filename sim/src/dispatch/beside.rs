@@ -152,7 +152,7 @@ impl State<'_> {
             harm += other.delay * behind as f64;
             self.delays[other.lane.0 as usize].set(other.delay as i64);
         }
-        estimate.beside = (took as u64).saturating_sub(estimate.prepare);
+        estimate.beside = ((took + 0.5) as u64).saturating_sub(estimate.prepare);
         estimate.harm = harm as u64;
         estimate
     }
@@ -203,9 +203,12 @@ impl State<'_> {
                 turn = turn.min(other.next() / rate(at));
             }
             left -= turn / with[0];
-            // What is left of a nanosecond is rounding.
-            left = if left < 0.5 { 0.0 } else { left };
             took += turn;
+            // What is left of a nanosecond is rounding.
+            if left < 0.5 {
+                took += left;
+                left = 0.0;
+            }
             let running = others.iter_mut().filter(|other| other.left() > 0.0);
             for (at, other) in (1..).zip(running) {
                 other.advance(turn * rate(at));
