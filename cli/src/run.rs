@@ -114,6 +114,12 @@ fn window(text: &str) -> Result<(f64, f64), String> {
         let end = |text: &str| text.trim().parse::<f64>().ok();
         Some((end(from)?, end(to)?))
     });
-    ends.filter(|(from, to)| (0.0..1e9).contains(from) && from < to && *to <= 1e9)
-        .ok_or_else(|| "give two times in seconds, the earlier first, such as `100..160`".into())
+    let (from, to) = ends.ok_or("give two times in seconds, such as `100..160`")?;
+    if !(0.0..=1e9).contains(&from) || !(0.0..=1e9).contains(&to) {
+        return Err("give times within 0 and 1000000000 s, such as `100..160`".into());
+    }
+    if from >= to {
+        return Err("give the earlier time first, such as `100..160`".into());
+    }
+    Ok((from, to))
 }

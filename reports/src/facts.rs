@@ -46,8 +46,6 @@ pub struct Facts {
     pub longest_context: u32,
     /// Queries per second that the sources ask on average; absent where users wait for answers.
     pub offered_rps: Option<f64>,
-    /// The same of the streams whose queries come without waiting for answers; absent where there are none.
-    pub open_rps: Option<f64>,
     /// Assumed numbers, with their reasoning.
     pub assumed: Vec<Provenance>,
     /// Numbers in all.
@@ -119,7 +117,6 @@ impl Facts {
             max_pending_frames: world.max_pending_frames,
             longest_context: world.model.max_context_tokens,
             offered_rps: offered_rps(&world.streams, world.horizon),
-            open_rps: open_rps(&world.streams, world.horizon),
             assumed: assumed.cloned().collect(),
             numbers: world.provenance.len(),
             origins: origins(world),

@@ -217,6 +217,8 @@ fn load(runs: &Replicated) -> Value {
         "frames_index": value(runs.estimate(|s| s.frames_index)),
         "overload": runs.overload(),
         "open_rps": value(runs.estimate(|s| s.open_rps)),
+        "queries_rps": value(runs.estimate(|s| s.queries_rps)),
+        "answered_rps": value(runs.estimate(|s| s.answered_rps)),
         "frames_rps": value(runs.estimate(|s| s.frames_rps)),
         "published_rps": value(runs.estimate(|s| s.published_rps)),
     })

@@ -74,7 +74,7 @@ mod tests {
         let words: Vec<&str> = text.split_whitespace().collect();
         let words = words.join(" ");
         assert!(
-            words.contains("what is missing, `limits.max_requests` = 1 refused"),
+            words.contains("were refused at `limits.max_requests` = 1"),
             "{words}"
         );
         assert!(!words.contains("what it can serve"), "{words}");
@@ -89,8 +89,8 @@ mod tests {
         let words: Vec<&str> = text.split_whitespace().collect();
         let words = words.join(" ");
         // Two cameras ask 2 /s each; what the user asks is not in it.
-        assert!(words.contains("asked 4.00 /s, answered"), "{words}");
-        let whose = "/s (of streams that do not wait for answers): ";
+        assert!(words.contains("; 4.0"), "{words}");
+        let whose = "/s were answered meanwhile (of streams that do not wait for answers): ";
         assert!(words.contains(whose) && words.contains("times what it can serve"));
     }
 

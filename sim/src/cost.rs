@@ -1,7 +1,7 @@
 //! What a stage costs on an engine, alone: time and DRAM bytes by size and context.
 
 use crate::contention::Overlap;
-use crate::world::{Engine, EngineId, STAGES_MAX, StageId};
+use crate::world::{Engine, EngineId, STAGES_MAX, StageId, TransferStages};
 
 /// Costs by engine and stage.
 #[derive(Clone, Debug, Default)]
@@ -304,6 +304,24 @@ impl CostTable {
     #[inline]
     pub fn get(&self, engine: EngineId, stage: StageId) -> Option<&StageCosts> {
         self.rows[engine.0 as usize][stage.0 as usize].as_ref()
+    }
+
+    /// What copying so many bytes of KV from `source` to `engine` costs, out of the one and into the other; `None` where
+    /// a side cannot. The importing lane carries it out, so whatever lengthens that lane's stages lengthens all of it.
+    pub(crate) fn copy(
+        &self,
+        transfer: TransferStages,
+        source: EngineId,
+        engine: EngineId,
+        bytes: f64,
+    ) -> Option<At> {
+        let out = self.get(source, transfer.export)?.alone.at(bytes, 0.0);
+        let back = self.get(engine, transfer.import)?.alone.at(bytes, 0.0);
+        Some(At {
+            secs: back.secs + out.secs,
+            bytes: back.bytes + out.bytes,
+            measured: back.measured && out.measured,
+        })
     }
 
     /// Whether any engine has costs beside others.

@@ -135,9 +135,7 @@ impl LiveLane {
         if let Item::Frame { index, .. } = order.item
             && !self.setup.embedding_cache
         {
-            self.setup
-                .registry
-                .drop_embedding(order.task.stream, index);
+            self.setup.registry.drop_embedding(order.task.stream, index);
         }
         Ok(())
     }

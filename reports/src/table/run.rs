@@ -14,7 +14,7 @@ use crate::interval::Replicated;
 use crate::json::outside;
 use crate::metric::refused;
 use crate::number::{self, ABSENT, bar, bytes, count, percent, short};
-use crate::warning::{self, frames_refused_for};
+use crate::warning::{self, frames_refused_for, queries_refused_for};
 use sim::metrics::Growth;
 
 /// Busy share from which a lane has nothing left.
@@ -54,7 +54,6 @@ fn mean(runs: &Replicated, get: impl Fn(&Summary) -> Option<f64>) -> Option<f64>
 /// Whether a steady latency exists, and how far away the edge is.
 fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
     let busiest = mean(runs, |s| Some(s.busiest_lane)).unwrap_or(0.0);
-    let served = mean(runs, |s| s.open_rps).unwrap_or(0.0);
     let text = match runs.verdict() {
         LoadVerdict::Finite => format!(
             "finite run: too few queries, or users who wait for answers, for a trend; busiest lane {} busy",
@@ -85,34 +84,7 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
                 percent(busiest)
             );
             text += &frames_beyond(facts, runs, &causes);
-            // Refusals for memory say nothing of what the lanes can serve.
-            let queries = ["queries_wait", "queries_refused"]
-                .iter()
-                .any(|cause| causes.contains(cause));
-            if let Some(offered) = facts.open_rps.filter(|_| queries && served > 0.0) {
-                let whose = if facts.offered_rps.is_none() {
-                    " (of streams that do not wait for answers)"
-                } else {
-                    ""
-                };
-                _ = write!(
-                    text,
-                    "; asked {} /s, answered {} /s{whose}",
-                    short(offered),
-                    short(served)
-                );
-                if causes.contains(&"queries_refused") {
-                    // What a full queue turns away, lanes with time left might have served.
-                    let limit = facts.max_requests;
-                    _ = write!(
-                        text,
-                        ": what is missing, `limits.max_requests` = {limit} refused"
-                    );
-                } else {
-                    let times = short(offered / served);
-                    _ = write!(text, ": {times} times what it can serve");
-                }
-            }
+            text += &queries_beyond(facts, runs, &causes);
             text
         }
     };
@@ -127,7 +99,46 @@ fn load(out: &mut String, facts: &Facts, runs: &Replicated) {
     }
 }
 
-/// How far away what frames ask is from what is ingested, where that is too little.
+/// How far away what queries ask is from what is answered while they come, where that is too little.
+fn queries_beyond(facts: &Facts, runs: &Replicated, causes: &[&str]) -> String {
+    let refused = causes.contains(&"queries_refused");
+    // Refusals for memory say nothing of what the lanes can serve.
+    if !refused && !causes.contains(&"queries_wait") {
+        return String::new();
+    }
+    let rates = (
+        mean(runs, |s| s.queries_rps),
+        mean(runs, |s| s.answered_rps),
+    );
+    let (Some(came), Some(served)) = rates else {
+        return String::new();
+    };
+    let whose = if facts.offered_rps.is_none() {
+        " (of streams that do not wait for answers)"
+    } else {
+        ""
+    };
+    let mut text = format!(
+        "; {} queries /s came, {} /s were answered meanwhile{whose}",
+        short(came),
+        short(served)
+    );
+    if refused {
+        // What a full queue turns away, lanes with time left might have served.
+        _ = write!(
+            text,
+            ", {} of {} were refused at `limits.max_requests` = {}",
+            count(runs.estimate(|s| Some(queries_refused_for(s, Reason::QueueFull) as f64))),
+            count(runs.estimate(|s| Some(s.arrived as f64))),
+            facts.max_requests
+        );
+    } else if served > 0.0 {
+        _ = write!(text, ": {} times what it can serve", short(came / served));
+    }
+    text
+}
+
+/// How far away what frames ask is from what is ingested while they come, where that is too little.
 fn frames_beyond(facts: &Facts, runs: &Replicated, causes: &[&str]) -> String {
     let refused = causes.contains(&"frames_refused");
     if !refused && !causes.contains(&"frames_wait") {
@@ -137,26 +148,28 @@ fn frames_beyond(facts: &Facts, runs: &Replicated, causes: &[&str]) -> String {
         mean(runs, |s| s.frames_rps),
         mean(runs, |s| s.published_rps),
     );
-    let (Some(asked), Some(published)) = rates else {
+    let (Some(came), Some(published)) = rates else {
         return String::new();
     };
     let mut text = format!(
-        "; {} frames /s came, {} /s were published",
-        short(asked),
+        "; {} frames /s came, {} /s were published meanwhile",
+        short(came),
         short(published)
     );
     if refused {
         // What a full queue turns away, lanes with time left might have ingested.
-        let limit = facts.max_pending_frames;
         _ = write!(
             text,
-            ": what is missing, `limits.max_pending_frames` = {limit} refused"
+            ", {} of {} were refused at `limits.max_pending_frames` = {}",
+            count(runs.estimate(|s| Some(frames_refused_for(s, Reason::FramesPending) as f64))),
+            count(runs.estimate(|s| Some(s.frames as f64))),
+            facts.max_pending_frames
         );
     } else if published > 0.0 {
         _ = write!(
             text,
             ": {} times what it can ingest beside these queries",
-            short(asked / published)
+            short(came / published)
         );
     }
     text

@@ -241,25 +241,7 @@ impl Dispatcher<'_> {
                 return Err(Begun::Refused(Reason::NeverFits));
             }
         }
-        Ok((self.private_plan(id, version, engine, context), bytes))
-    }
-
-    /// How a context that is this request's alone becomes usable (reuse off).
-    fn private_plan(&self, id: JobId, version: u32, engine: EngineId, tokens: u32) -> Plan {
-        let job = self.state.job(id);
-        match job.rebuilt_on {
-            Some(source) if source == engine => Plan::default(),
-            Some(source) if self.state.import_time(source, engine, tokens).is_some() => Plan {
-                import: tokens,
-                source: source.0,
-                ..Plan::default()
-            },
-            _ => Plan {
-                encode: self.state.frames_among(job.stream, version, tokens.into()),
-                rebuild: tokens,
-                ..Plan::default()
-            },
-        }
+        Ok((self.state.private_plan(id, version, engine, context), bytes))
     }
 
     fn begin_ingest(
@@ -335,6 +317,30 @@ impl Dispatcher<'_> {
 }
 
 impl State<'_> {
+    /// How a context that is this request's alone becomes usable (reuse off).
+    pub(super) fn private_plan(
+        &self,
+        id: JobId,
+        version: u32,
+        engine: EngineId,
+        tokens: u32,
+    ) -> Plan {
+        let job = self.job(id);
+        match job.rebuilt_on {
+            Some(source) if source == engine => Plan::default(),
+            Some(source) if self.import_time(source, engine, tokens).is_some() => Plan {
+                import: tokens,
+                source: source.0,
+                ..Plan::default()
+            },
+            _ => Plan {
+                encode: self.frames_among(job.stream, version, tokens.into()),
+                rebuild: tokens,
+                ..Plan::default()
+            },
+        }
+    }
+
     /// Whether an engine could hold a bound part with nothing else there, and have its version.
     #[inline(always)]
     pub(super) fn can_begin(&self, id: JobId, engine: EngineId) -> bool {

@@ -80,7 +80,7 @@ impl State<'_> {
             beside: alone,
             harm: 0,
         };
-        if self.lanes_busy == 0 || self.world.contention_off && !self.believed().corun() {
+        if self.nothing_beside() || self.world.contention_off && !self.believed().corun() {
             return estimate;
         }
         if self.lanes.len() <= 2 {
@@ -109,22 +109,27 @@ impl State<'_> {
         let mut count = 0;
         for (index, other) in self.lanes.iter().enumerate() {
             let id = LaneId(index as u8);
-            if id == lane || !other.running {
+            if id == lane || !other.running && other.held.is_none() && other.backlog == 0 {
                 continue;
             }
             // How long it, and what waits behind it, will still be there when this request starts.
             let left = self.wait(id, now, false).saturating_sub(estimate.wait);
-            if left > 0 {
-                let stage = other.stage_end.saturating_since(now).0;
-                let stage = stage.saturating_sub(estimate.wait).min(left);
-                others[count] = Other {
-                    lane: id,
-                    now: stage as f64,
-                    later: (left - stage) as f64,
-                    delay: 0.0,
-                };
-                count += 1;
+            if left == 0 {
+                continue;
             }
+            let stage = if other.runs_on(now) {
+                others[count] = self.running(id, other);
+                other.stage_end.saturating_since(now).0
+            } else if let Some(starting) = self.starting(id) {
+                others[count] = starting.other;
+                starting.alone
+            } else {
+                continue;
+            };
+            let stage = stage.saturating_sub(estimate.wait).min(left);
+            others[count].now = stage as f64;
+            others[count].later = (left - stage) as f64;
+            count += 1;
         }
         if count == 0 {
             return estimate;
@@ -143,11 +148,11 @@ impl State<'_> {
         }
         let mut harm = 0.0;
         for other in others.iter().filter(|other| other.delay != 0.0) {
-            let behind = 1 + self.lane(other.lane).queries.len();
+            let behind = other.behind + self.lane(other.lane).queries.len();
             harm += other.delay * behind as f64;
             self.delays[other.lane.0 as usize].set(other.delay as i64);
         }
-        estimate.beside = (took as u64).saturating_sub(estimate.prepare);
+        estimate.beside = ((took + 0.5) as u64).saturating_sub(estimate.prepare);
         estimate.harm = harm as u64;
         estimate
     }
@@ -171,19 +176,9 @@ impl State<'_> {
             let mut count = 0;
             for other in others.iter().filter(|other| other.left() > 0.0) {
                 count += 1;
-                let state = self.lane(other.lane);
-                loads[count] = if other.now > 0.0 {
-                    state.load
-                } else {
-                    state.later
-                };
-                if switching {
-                    stages[count] = if other.now > 0.0 {
-                        state.stage
-                    } else {
-                        self.later_stage(state)
-                    };
-                }
+                let at = usize::from(other.now == 0.0);
+                loads[count] = other.loads[at];
+                stages[count] = other.stages[at];
             }
             if count == 0 {
                 // Nothing else runs by then.
@@ -208,9 +203,12 @@ impl State<'_> {
                 turn = turn.min(other.next() / rate(at));
             }
             left -= turn / with[0];
-            // What is left of a nanosecond is rounding.
-            left = if left < 0.5 { 0.0 } else { left };
             took += turn;
+            // What is left of a nanosecond is rounding.
+            if left < 0.5 {
+                took += left;
+                left = 0.0;
+            }
             let running = others.iter_mut().filter(|other| other.left() > 0.0);
             for (at, other) in (1..).zip(running) {
                 other.advance(turn * rate(at));
@@ -224,36 +222,74 @@ impl State<'_> {
     /// what comes next would wait for them.
     #[inline(always)]
     pub(crate) fn delay_others(&mut self, id: JobId, lane: LaneId, now: Instant) {
-        if self.lanes_busy == 0 {
+        if self.nothing_beside() {
             return;
         }
         if self.delays_of.get() != (id, lane, now) {
             self.estimate(id, lane, now);
         }
-        for (state, delay) in self.lanes.iter_mut().zip(&self.delays) {
-            if state.held.is_some() {
-                let end = state.expected_end.0.saturating_add_signed(delay.get());
-                state.expected_end = Instant(end);
+        for index in 0..self.lanes.len() {
+            let delay = self.delays[index].get();
+            if delay == 0 {
+                continue;
             }
+            let state = &mut self.lanes[index];
+            if state.held.is_some() && (!state.running || state.runs_on(now)) {
+                let end = state.expected_end.0.saturating_add_signed(delay);
+                state.expected_end = Instant(end);
+            } else if let Some((query, at)) = self.starts_next(LaneId(index as u8)) {
+                self.lanes[index].delay_queued(query, at, delay);
+            }
+        }
+    }
+
+    /// Whether no lane runs anything or will in this instant.
+    #[inline(always)]
+    fn nothing_beside(&self) -> bool {
+        self.lanes_busy == 0 && self.lanes.iter().all(|lane| lane.backlog == 0)
+    }
+
+    /// What runs on a lane.
+    #[inline(always)]
+    fn running(&self, id: LaneId, lane: &LaneState) -> Other {
+        let later = if self.believed().corun() {
+            self.later_stage(lane)
+        } else {
+            lane.stage
+        };
+        Other {
+            lane: id,
+            loads: [lane.load, lane.later],
+            stages: [lane.stage, later],
+            behind: 1,
+            ..Other::NONE
         }
     }
 }
 
 /// What is left of a lane's work when a request starts beside it, ns as long as that request is not there.
 #[derive(Clone, Copy, Debug)]
-struct Other {
-    lane: LaneId,
+pub(super) struct Other {
+    pub(super) lane: LaneId,
+    /// Believed load of the stage that runs now, and of what its part ends with; the stages themselves.
+    pub(super) loads: [Load; 2],
+    pub(super) stages: [StageId; 2],
+    /// Parts that run: 1, or 0 where what starts now still counts among the queued queries.
+    pub(super) behind: usize,
     /// Of the stage that runs now.
-    now: f64,
+    pub(super) now: f64,
     /// Of what follows.
-    later: f64,
+    pub(super) later: f64,
     /// By which the request has delayed it, or hastened it where that is less than nothing.
-    delay: f64,
+    pub(super) delay: f64,
 }
 
 impl Other {
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         lane: LaneId(u8::MAX),
+        loads: [Load::NONE; 2],
+        stages: [StageId(0); 2],
+        behind: 0,
         now: 0.0,
         later: 0.0,
         delay: 0.0,

@@ -101,10 +101,25 @@ impl State<'_> {
         engine: EngineId,
         tokens: u32,
     ) -> Option<u64> {
+        self.believed_copy(source, engine, tokens)
+            .map(|at| ns(at.secs))
+    }
+
+    /// Expected cost of copying `tokens` of KV.
+    pub(super) fn believed_copy(
+        &self,
+        source: EngineId,
+        engine: EngineId,
+        tokens: u32,
+    ) -> Option<At> {
         let bytes = self.kv_bytes(tokens.into()) as f64;
-        let out = self.believed_at(source, self.world.transfer.export, bytes, 0.0)?;
-        let back = self.believed_at(engine, self.world.transfer.import, bytes, 0.0)?;
-        Some(ns(out.secs + back.secs))
+        let transfer = self.world.transfer;
+        // A belief in a stage that the engine cannot run is of no use.
+        self.world.costs.get(source, transfer.export)?;
+        self.world.costs.get(engine, transfer.import)?;
+        let mut at = self.believed().copy(transfer, source, engine, bytes)?;
+        at.secs *= self.stretch(engine);
+        Some(at)
     }
 
     /// Expected time of a stage on a lane alone, ns.

@@ -23,6 +23,7 @@ mod requests;
 mod residency;
 mod run;
 mod start;
+mod starting;
 mod state;
 
 use std::cell::{Cell, OnceCell};

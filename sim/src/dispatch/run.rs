@@ -10,14 +10,14 @@ use crate::time::{Duration, Instant};
 use crate::world::{EngineId, LaneId, StageId};
 
 /// A task, and what the policy believes of it.
-struct Believed {
+pub(super) struct Believed {
     task: Task,
     /// Time alone, ns.
-    alone: u64,
+    pub(super) alone: u64,
     /// Memory intensity.
-    mu: f64,
+    pub(super) mu: f64,
     /// Of what its part ends with.
-    later_mu: f64,
+    pub(super) later_mu: f64,
 }
 
 impl Dispatcher<'_> {
@@ -349,7 +349,7 @@ impl State<'_> {
 
     /// The task of a step, and what is believed of it.
     #[inline(always)]
-    fn task(
+    pub(super) fn task(
         &self,
         job: &Job,
         part: Part,
@@ -427,15 +427,21 @@ impl State<'_> {
                 _ => (1, 0),
             },
         };
-        let n = match kind {
-            StageKind::Encode => self.megapixels(job.stream),
-            StageKind::Import => self.kv_bytes(size.into()) as f64,
-            _ => f64::from(size),
+        let at = if step == Step::Import {
+            self.believed_copy(EngineId(job.plan.source), engine, size)
+        } else {
+            let n = match kind {
+                StageKind::Encode => self.megapixels(job.stream),
+                _ => f64::from(size),
+            };
+            self.believed_at(engine, stage, n, context.into())
+        };
+        let times = match kind {
+            StageKind::Encode => size.into(),
+            _ => 1.0,
         };
         let port = self.world.engines[engine.0 as usize].port_bytes_per_s;
-        let (alone, mu) = self
-            .believed_at(engine, stage, n, context.into())
-            .map_or((0, 0.0), |at| (ns(at.secs), intensity(at, port)));
+        let (alone, mu) = at.map_or((0, 0.0), |at| (ns(at.secs * times), intensity(at, port)));
         (size, context, alone, mu)
     }
 }

@@ -244,6 +244,23 @@ fn order(
         );
     }
     for index in (0..nodes.len()).filter(|&index| index != bound && !leads(index, sink)) {
+        if leads(sink, index) {
+            // To name it in an `after` on the way there would make a cycle.
+            let (name, last) = (&nodes[index].name, &nodes[sink].name);
+            faults.push(
+                place
+                    .index(index)
+                    .key("after")
+                    .fault(
+                        format!("stage `{name}` comes after `{last}`"),
+                        "its result is never used",
+                    )
+                    .help(format!(
+                        "`{last}` is the last stage: let `{name}` wait for an earlier one and name it in an `after` on the way to `{last}`, or leave it out"
+                    )),
+            );
+            continue;
+        }
         faults.push(
             place
                 .index(index)

@@ -8,7 +8,16 @@ pub(super) fn example(place: &Place<'_>, shape: &Shape) -> String {
     if let Some(example) = whole_example(place) {
         return example.to_owned();
     }
-    format!("for example `{} = {}`", last(place), shape.example())
+    let (key, example) = (last(place), shape.example());
+    if in_list(place) {
+        return format!("for example `{key} = [{example}]`");
+    }
+    format!("for example `{key} = {example}`")
+}
+
+/// Whether a value is an element of a list.
+fn in_list(place: &Place<'_>) -> bool {
+    place.path().ends_with(']')
 }
 
 /// What to write where an example by type alone would not load.
@@ -28,10 +37,20 @@ pub(super) fn whole_example(place: &Place<'_>) -> Option<&'static str> {
 pub(super) fn mended(place: &Place<'_>, shape: &Shape) -> Option<String> {
     let key = last(place);
     let value = match (shape, place.value()?) {
-        (Shape::Integer(_), Value::Float(value)) if value.fract() == 0.0 => format!("{value:.0}"),
-        (Shape::Integer(_), Value::Text(text)) => text.parse::<i64>().ok()?.to_string(),
-        (Shape::Number(_) | Shape::Quantity(_), Value::Text(text)) => {
-            text.parse::<f64>().ok().filter(|v| v.is_finite())?;
+        (Shape::Integer(bounds), Value::Float(value))
+            if value.fract() == 0.0 && bounds.broken_by(*value).is_none() =>
+        {
+            format!("{value:.0}")
+        }
+        (Shape::Integer(bounds), Value::Text(text)) => {
+            let value = text.parse::<i64>().ok();
+            value
+                .filter(|&value| bounds.broken_by(value as f64).is_none())?
+                .to_string()
+        }
+        (Shape::Number(bounds) | Shape::Quantity(bounds), Value::Text(text)) => {
+            let value = text.parse::<f64>().ok();
+            value.filter(|&value| value.is_finite() && bounds.broken_by(value).is_none())?;
             text.clone()
         }
         (Shape::Flag, Value::Text(text)) if text == "true" || text == "false" => text.clone(),
@@ -40,6 +59,9 @@ pub(super) fn mended(place: &Place<'_>, shape: &Shape) -> Option<String> {
         }
         _ => return None,
     };
+    if in_list(place) {
+        return Some(format!("write `{value}`"));
+    }
     Some(format!("write `{key} = {value}`"))
 }
 

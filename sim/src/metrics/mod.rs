@@ -303,6 +303,7 @@ impl Sink for Metrics<'_> {
                 let open = self.open[done.stream.0 as usize];
                 if open {
                     self.queries.ends(now);
+                    self.queries.served(now, self.world.warm_up);
                 }
                 self.last_completion = now;
                 if now >= self.world.warm_up {

@@ -162,6 +162,11 @@ pub struct Summary {
     pub saturation_index: Option<f64>,
     /// The same of the frames that were not published yet.
     pub frames_index: Option<f64>,
+    /// Queries that arrived per second, refused ones included, of streams that do not wait for answers, from the end of
+    /// the warm-up to the newest; absent where no trend was read.
+    pub queries_rps: Option<f64>,
+    /// Those of them that were answered per second in that time: without what only drained after it.
+    pub answered_rps: Option<f64>,
     /// Frames that arrived per second, refused ones included, from the end of the warm-up to the newest; absent where
     /// no trend was read.
     pub frames_rps: Option<f64>,
@@ -261,6 +266,8 @@ pub(super) fn build(
         busiest_lane: load.busiest,
         saturation_index: load.queries.map(|trend| trend.index),
         frames_index: load.frames.map(|trend| trend.index),
+        queries_rps: load.queries.map(|trend| trend.asked_rps),
+        answered_rps: load.queries.map(|trend| trend.served_rps),
         frames_rps: load.frames.map(|trend| trend.asked_rps),
         published_rps: load.frames.map(|trend| trend.served_rps),
         unmeasured: outside(metrics, unmeasured),

@@ -174,7 +174,10 @@ impl Soc<'_> {
         let engines = &self.world.engines;
         let idle = |engine: usize| engines[engine].power.map_or(0.0, |power| power.idle_w);
         let mut total = heat.idle_w();
-        let parts = power::parts(self.active, &self.lanes);
+        // A slower clock saves of what work adds, not of what an idle engine draws.
+        let parts = power::parts(self.active, &self.lanes, |engine, watts| {
+            watts - (watts - idle(engine)) * (1.0 - speed[engine])
+        });
         let mut seen = 0_u8;
         for (lane, slowdown) in lanes_of(self.active).zip(&together.slowdown) {
             let running = &self.lanes[lane.0 as usize];
@@ -184,7 +187,7 @@ impl Soc<'_> {
                 total -= idle(engine);
                 seen |= 1 << engine;
             }
-            let watts = parts[lane.0 as usize] * speed[engine];
+            let watts = parts[lane.0 as usize];
             heat.lane_draws(lane.0 as usize, watts);
             let secs = running.work * 1e-9 * slowdown;
             let moved = power.joules_per_byte * running.played.bytes;

@@ -145,24 +145,21 @@ impl Played {
             unreachable!("stage {} has no cost on engine {}", task.stage.0, engine.0)
         };
         let (n, times) = size(world, task, kind, tokens);
-        let alone = costs.alone.at(n, task.context.into());
         let port = world.engines[engine.0 as usize].port_bytes_per_s;
-        let mut secs = alone.secs * times;
-        let mut bytes = alone.bytes * times;
-        let mut measured = alone.measured;
-        if kind == StageKind::Import
-            && let Some(out) = world.costs.get(task.source, world.transfer.export)
-        {
-            let out = out.alone.at(n, 0.0);
-            secs += out.secs;
-            bytes += out.bytes;
-            measured &= out.measured;
-        }
+        let copy = (kind == StageKind::Import)
+            .then(|| world.costs.copy(world.transfer, task.source, engine, n))
+            .flatten();
+        let alone = copy.unwrap_or_else(|| costs.alone.at(n, task.context.into()));
         let whole = At {
+            secs: alone.secs * times,
+            bytes: alone.bytes * times,
+            measured: alone.measured,
+        };
+        let At {
             secs,
             bytes,
             measured,
-        };
+        } = whole;
         let load = Load {
             engine,
             mu: intensity(whole, port),

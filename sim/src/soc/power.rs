@@ -31,7 +31,7 @@ impl Shared {
         let secs = now.saturating_since(self.at).as_secs_f64();
         self.at = now;
         if secs > 0.0 {
-            let watts = parts(active, lanes);
+            let watts = parts(active, lanes, |_, watts| watts);
             for lane in lanes_of(active) {
                 self.joules[lane.0 as usize] += watts[lane.0 as usize] * secs;
             }
@@ -49,8 +49,13 @@ impl Shared {
     }
 }
 
-/// The part of its engine's power that each running lane counts, W.
-pub(super) fn parts(active: u16, lanes: &[Running]) -> [f64; LANES_MAX] {
+/// The part of its engine's power that each running lane counts, W; `draws` is what an engine draws whose stages state
+/// so much at full speed.
+pub(super) fn parts(
+    active: u16,
+    lanes: &[Running],
+    draws: impl Fn(usize, f64) -> f64,
+) -> [f64; LANES_MAX] {
     let mut engines = [(0.0_f64, 0_u8); ENGINES_MAX];
     for lane in lanes_of(active) {
         let played = &lanes[lane.0 as usize].played;
@@ -60,8 +65,9 @@ pub(super) fn parts(active: u16, lanes: &[Running]) -> [f64; LANES_MAX] {
     }
     let mut parts = [0.0; LANES_MAX];
     for lane in lanes_of(active) {
-        let (watts, count) = engines[lanes[lane.0 as usize].played.load.engine.0 as usize];
-        parts[lane.0 as usize] = watts / f64::from(count);
+        let engine = lanes[lane.0 as usize].played.load.engine.0 as usize;
+        let (watts, count) = engines[engine];
+        parts[lane.0 as usize] = draws(engine, watts) / f64::from(count);
     }
     parts
 }

@@ -47,7 +47,7 @@ pub struct HeatStep {
     #[schemars(extend("minimum" = COLDEST, "maximum" = HOTTEST))]
     pub until_c: Quantity,
     /// Speed of each engine in this step, as a part of its full speed; an engine that is not named keeps
-    /// that of the step before. Power while active falls in the same proportion.
+    /// that of the step before. What work adds to an engine's idle power falls in the same proportion.
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 1))]
     pub speed: BTreeMap<String, Quantity>,
 }

@@ -3,7 +3,8 @@
 //!
 //! To see these fail, leave out `delay_others` in `Dispatcher::place_ready`, let `Other::advance` go on at full rate,
 //! take a lane's `load` for its `later`, multiply by the co-run ratio after contention, leave out `LaneState::lengthen`
-//! or `State::serve_anew` in `State::throttle`, or plan by the present resident in `State::plan_behind`.
+//! or `State::serve_anew` in `State::throttle`, plan by the present resident in `State::plan_behind`, skip lanes that do
+//! not run in `State::beside` or in `State::delay_others`, or stretch a copy by its source's speed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -216,28 +217,88 @@ proptest! {
         prop_assert!(delayed.abs_diff(told[1].harm.0) <= 20, "delayed by {delayed}: {:?}", told[1]);
     }
 
+    /// The second waits behind the first; the third arrives as the first ends, and so before the second starts.
+    #[test]
+    fn what_starts_in_the_same_instant_is_beside(
+        (prefill, decode) in (0.0..=1e7_f64, 0.0..=1e8_f64),
+        at in 1..99_u32,
+        (lane, other) in prop::sample::select(vec![(0, 1), (1, 0)]),
+        ratios in prop::option::of(prop::array::uniform2(prop::array::uniform2(1.0..4.0_f64))),
+        speed in prop::option::of(prop::array::uniform2(0.2..1.0_f64)),
+    ) {
+        let world = |third: Option<Instant>| {
+            let mut toy = contending(prefill, decode, &[0, at]);
+            if let Some(third) = third {
+                toy = toy.stream_at("z", &[], &[third.as_secs_f64()], 20, 9);
+            }
+            if let Some(ratios) = ratios {
+                toy = switching(toy, ratios);
+            }
+            if let Some(speed) = speed {
+                toy = hot(toy, speed);
+            }
+            toy.world()
+        };
+        let (alone, _) = play(&world(None), &[lane, lane]);
+        let (ended, told) = play(&world(Some(alone[0])), &[lane, lane, other]);
+        prop_assert_eq!(ended[0], alone[0]);
+        let off = ended[2].0.abs_diff(told[2].end.0);
+        prop_assert!(off <= 20, "ended at {:?}, expected {:?}", ended[2], told[2]);
+        let delayed = ended[1].saturating_since(alone[1]).0;
+        prop_assert!(delayed.abs_diff(told[2].harm.0) <= 20, "delayed by {delayed}: {:?}", told[2]);
+    }
+
     #[test]
     fn what_is_prepared_already_is_counted_once(
         frames in prop::collection::btree_set(0..120_u32, 1..4),
-        queries in prop::collection::btree_set(0..300_u32, 2..4),
+        queries in prop::collection::btree_set(1..300_u32, 2..4),
         frame_lanes in prop::array::uniform3(0..2_u8),
         lanes in prop::array::uniform3(0..2_u8),
         transfer in prop::sample::select(vec!["import", "reconstruct", "auto"]),
         binding in prop::sample::select(vec!["arrived", "published"]),
+        speed in prop::option::of(prop::array::uniform2(0.2..1.0_f64)),
     ) {
         let list = |times: std::collections::BTreeSet<u32>| times.into_iter().collect::<Vec<_>>();
+        let mut frames = frames;
+        if speed.is_some() {
+            // Whatever runs first makes it too hot.
+            frames.insert(0);
+        }
         let (frames, queries) = (list(frames), list(queries));
-        let world = toy()
+        let mut toy = toy()
             .set(&format!("modes = {{ state_transfer = '{transfer}' }}"))
             .table(&format!("[context]\nbinding = '{binding}'"))
-            .stream("x", &frames, &queries)
-            .world();
-        let (ended, told) = play_with(&world, &lanes, &frame_lanes);
+            .stream("x", &frames, &queries);
+        if let Some(speed) = speed {
+            toy = hot(toy, speed);
+        }
+        let (ended, told) = play_with(&toy.world(), &lanes, &frame_lanes);
         for (ended, told) in ended.iter().zip(&told) {
             let off = ended.0.abs_diff(told.end.0);
             prop_assert!(off <= 20, "ended at {ended:?}, expected {told:?}");
         }
     }
+}
+
+/// Two queries wait for one version: it releases both in one instant, and the first is placed when the second is.
+#[test]
+fn two_that_one_version_releases_are_beside_each_other() {
+    // Where prefill and decode ask for as much, what follows a copy is all alike.
+    let world = |queries: &[u32]| {
+        contending(9.9e6, 9.9e7, &[])
+            .set("modes = { state_transfer = 'import' }")
+            .stream_with("x", &[0], queries, 20, 9)
+            .world()
+    };
+    // Engine b copies what a has.
+    let (alone, _) = play_with(&world(&[1]), &[1], &[0]);
+    let (ended, told) = play_with(&world(&[1, 2]), &[1, 0], &[0]);
+    near(ended[1], told[1].end, 20, "the second, beside the first");
+    near(ended[0], alone[0] + told[1].harm, 20, "the first");
+    assert!(told[1].harm > Duration::from_secs_f64(0.05), "{told:?}");
+    // The one that is placed behind the first waits for as long as that is delayed.
+    let (ended, told) = play_with(&world(&[1, 2, 3]), &[1, 0, 1], &[0]);
+    near(told[2].free, ended[0], 1_000, "what waits behind the first");
 }
 
 /// Two queries read a version that engine b lacks: the first makes it usable there.

@@ -106,6 +106,33 @@ fn energy_peak_and_throttled_share_follow() {
     assert_eq!(summary, simulation.summary());
 }
 
+/// A slower clock saves of what work adds: what an idle engine draws, a throttled one draws too.
+#[test]
+fn a_throttled_engine_draws_no_less_than_an_idle_one() {
+    let world = warm()
+        .soc(
+            "[engines.a]\nidle_w = 0\nactive_w = 9\n",
+            "[engines.a]\nidle_w = 2\nactive_w = 9\n",
+        )
+        .set("policy = { single = { lane = 'a' } }")
+        .stream_with("x", &[], &[0], 2, 1)
+        .world();
+    let mut simulation = Simulation::new(&world);
+    simulation.run(0).expect("no policy stops");
+    let summary = simulation.summary();
+    // Idle it settles at 35 °C, throttled at 52.5 °C.
+    let taken = until(35.0, 70.0, 50.0);
+    let slow = (10.0 - taken) / 0.5;
+    near(
+        summary.throttled.expect("it has heat"),
+        slow / (taken + slow),
+    );
+    near(
+        summary.energy_j.expect("it has power"),
+        3.0 * (taken + slow) + 7.0 * taken + 3.5 * slow,
+    );
+}
+
 #[test]
 fn the_scheduler_expects_a_throttled_engine_to_take_longer() {
     let toy = || warm().stream_with("x", &[], &[0, 13_000], 2, 1);

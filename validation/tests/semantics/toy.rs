@@ -152,30 +152,38 @@ impl Toy {
 
     /// As [`Self::stream`] with prompts and answers of these lengths.
     pub(crate) fn stream_with(
-        mut self,
+        self,
         name: &str,
         frames_ms: &[u32],
         queries_ms: &[u32],
         prompt: u32,
         output: u32,
     ) -> Self {
-        let times = |list: &[u32]| {
-            let list: Vec<f64> = list.iter().map(|&ms| f64::from(ms) / 1000.0).collect();
-            format!("{list:?}")
-        };
+        let times =
+            |list: &[u32]| -> Vec<f64> { list.iter().map(|&ms| f64::from(ms) / 1000.0).collect() };
+        self.stream_at(name, &times(frames_ms), &times(queries_ms), prompt, output)
+    }
+
+    /// As [`Self::stream_with`] at these times, s.
+    pub(crate) fn stream_at(
+        mut self,
+        name: &str,
+        frames_s: &[f64],
+        queries_s: &[f64],
+        prompt: u32,
+        output: u32,
+    ) -> Self {
         _ = writeln!(self.streams, "[[streams]]\nname = '{name}'");
-        if !frames_ms.is_empty() {
+        if !frames_s.is_empty() {
             _ = writeln!(
                 self.streams,
-                "frames = {{ clock = {{ times_s = {} }} }}",
-                times(frames_ms)
+                "frames = {{ clock = {{ times_s = {frames_s:?} }} }}"
             );
         }
-        if !queries_ms.is_empty() {
+        if !queries_s.is_empty() {
             _ = writeln!(
                 self.streams,
-                "queries = {{ arrivals = {{ times_s = {} }}, prompt_tokens = {prompt}, output_tokens = {output} }}",
-                times(queries_ms)
+                "queries = {{ arrivals = {{ times_s = {queries_s:?} }}, prompt_tokens = {prompt}, output_tokens = {output} }}"
             );
         }
         self

@@ -49,6 +49,15 @@ fn background<'d>(parts: &Parts<'d>, world: &World, idle: &mut dyn FnMut(Place<'
             row.map(move |costs| (engine, costs))
         })
     };
+    for (key, value) in [
+        ("memory_bytes", background.memory_bytes),
+        ("bandwidth_gbps", background.bandwidth_gbps),
+        ("cpu_cores", background.cpu_cores),
+    ] {
+        if value == 0.0 {
+            idle(place.key(key), "0 is its value without the key, too".into());
+        }
+    }
     if background.bandwidth_gbps > 0.0 {
         let key = place.key("bandwidth_gbps");
         let moves = |costs: &StageCosts| costs.alone.moves_bytes();
