@@ -283,3 +283,30 @@ fn a_key_that_cannot_be_read_is_no_absent_key() {
         assert_eq!(done.files.len(), 1, "{key} {value}: {}", done.said());
     }
 }
+
+/// To see it fail, count no shared expert.
+#[test]
+fn llama_4_has_a_shared_expert_and_mlps_between() {
+    let import = |step: u32| {
+        let text = format!(
+            r#"{{"model_type": "llama4_text", "hidden_size": 256, "intermediate_size": 512, "intermediate_size_mlp": 1024, "num_hidden_layers": 4,
+            "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 64, "vocab_size": 1000, "num_local_experts": 16, "num_experts_per_tok": 1,
+            "interleave_moe_layer_step": {step}, "attention_chunk_size": 512, "torch_dtype": "bfloat16", "tie_word_embeddings": false, "max_position_embeddings": 4096}}"#
+        );
+        plain(Kind::HfConfig, "toy/config.json", &text).number("weights_bytes")
+    };
+    let around = 4.0 * 256.0 * 256.0 + 2.0 * 256.0;
+    let experts = 3.0 * 256.0 * 512.0 * 17.0 + 16.0 * 256.0;
+    let dense = 3.0 * 256.0 * 1024.0;
+    let tables = 2.0 * 256.0 * 1000.0;
+    for (step, expected) in [
+        (1, 4.0 * (around + experts) + tables),
+        (2, 2.0 * (2.0 * around + experts + dense) + tables),
+    ] {
+        let counted = import(step) / 2.0;
+        assert!(
+            (counted / expected - 1.0).abs() < 1e-3,
+            "{step}: {counted}, not {expected}"
+        );
+    }
+}
