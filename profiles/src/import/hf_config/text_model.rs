@@ -143,7 +143,14 @@ fn kv_heads(config: &Config<'_>, table: &Value, heads: f64) -> Result<f64, Fault
         .unwrap_or("");
     let listed = ["num_key_value_heads", "num_kv_heads", "n_head_kv"]
         .into_iter()
-        .find_map(|key| Some((key, count(table, key)?)));
+        .find_map(|key| Some((key, count(table, key)?)))
+        // DBRX.
+        .or_else(|| {
+            Some((
+                "kv_n_heads",
+                count(table.get("attn_config")?, "kv_n_heads")?,
+            ))
+        });
     let falcon = ["falcon", "RefinedWeb", "RefinedWebModel"].contains(&family);
     let (key, kv_heads) = if falcon && flag("new_decoder_architecture") != Some(true) {
         // Falcon 7B states 71 heads beside `multi_query`, and has one.
