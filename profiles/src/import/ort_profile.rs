@@ -254,6 +254,7 @@ fn share(
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
     use std::io::{self, Read};
 
     use super::collect::RUNS_MAX;
@@ -357,7 +358,8 @@ mod tests {
         );
         for run in 0..20_001_u32 {
             let took = if run % 2 == 0 { 10_000 } else { 30_000 };
-            runs += &format!(
+            _ = write!(
+                runs,
                 r#",{{"cat":"Session","name":"model_run","ts":{},"dur":{took},"args":{{}}}}"#,
                 100_000 + run * 40_000
             );
