@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use lab::plan::question::Question;
 use lab::plan::{
-    Axis, Case, Plan, PlanError, Probe, Range, Resource, Target, Times, Verdict, json, needs,
-    needs_json, needs_table, plan, row, table, targets,
+    Axis, Case, Drawn, Plan, PlanError, Probe, Range, Resource, Target, Times, Verdict, json,
+    needs, needs_json, needs_table, plan, region, row, table, targets,
 };
+use reports::plot::Cell;
 use sim::load::{Inputs, Kind, Library, Source};
 use sim::metrics::LoadVerdict;
 use validation::folder::{Disk, Folder};
@@ -171,7 +172,27 @@ fn a_context_that_no_run_fills_is_not_planned() {
     let case = case(&library, Path::new("camera.toml"), text);
     let targets = targets(&[loose.to_owned()]).unwrap();
     let drawn = row(&case, &targets, Axis::Context, &[60.0, 61.0]).unwrap();
-    assert_eq!(drawn, [Verdict::Meets, Verdict::Unclear]);
+    assert_eq!(
+        drawn,
+        [Verdict::Meets, Verdict::Unclear].map(Drawn::Verdict)
+    );
+    // To see it fail, draw what has no world as missed.
+    let text = camera("horizon_s = 60", WINDOW, 0.1, 0.05);
+    let text = text.replacen("model = '", "model = 'no-such-", 1);
+    assert!(text.contains("no-such-"), "{text}");
+    let library = Folder::new(root().join("profiles"));
+    let case = self::case(&library, Path::new("camera.toml"), text);
+    let drawn = row(&case, &targets, Axis::FrameRate, &[0.1, 0.2]).unwrap();
+    assert_eq!(drawn, [Drawn::CannotRun; 2]);
+    let map = region(
+        "t",
+        Axis::FrameRate,
+        &[0.1, 0.2],
+        "",
+        &[("a".to_owned(), drawn)],
+    );
+    assert_eq!(map.names[3], "cannot run");
+    assert!(map.cells[0].iter().all(|cell| *cell == Cell::Choice(3)));
 }
 
 /// To see it fail, ask of times alone whether a queue grows.

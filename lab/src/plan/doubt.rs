@@ -32,7 +32,7 @@ pub struct Doubt {
     pub numbers: (usize, usize),
     /// Least and greatest end of an interval, in times of what is stated; 1 where there is none.
     pub span: (f64, f64),
-    /// Whether any of them was measured or published, and not derived or assumed.
+    /// Whether any of them was measured, published or fitted to such times, and not derived or assumed.
     pub measured: bool,
 }
 
@@ -86,7 +86,11 @@ impl Doubt {
             }
             seen.push(number.span.start);
             doubt.numbers.1 += 1;
-            doubt.measured |= matches!(number.kind, OriginKind::Measured | OriginKind::Published);
+            // A fit is to times that somebody took.
+            doubt.measured |= matches!(
+                number.kind,
+                OriginKind::Measured | OriginKind::Published | OriginKind::Fitted
+            );
             if let Some((low, high)) = number.interval.filter(|(low, high)| low < high) {
                 doubt.numbers.0 += 1;
                 doubt.span.0 = doubt.span.0.min(low / number.value);

@@ -58,6 +58,7 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
                     "target": limits.target,
                     "reason": limits.reason,
                     "because": limits.because,
+                    "sensitivity_load": limits.buys_at,
                     "sensitivity": limits.buys.iter().map(|buys| json!({
                         "resource": buys.resource.to_string(),
                         "metric_percent": buys.metric.map(|change| change.mean),

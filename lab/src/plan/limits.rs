@@ -38,7 +38,9 @@ pub struct Limits {
     pub reason: Option<String>,
     /// What limits: an engine, the bandwidth, memory or the policy, with the number that says so.
     pub because: Vec<String>,
-    /// What one per cent more of each resource buys, the most first.
+    /// The load at which that was seen: `load`, or the one that meets where `load` is not carried.
+    pub buys_at: f64,
+    /// What one per cent more of each resource buys there, the most first.
     pub buys: Vec<Buys>,
 }
 
@@ -64,6 +66,7 @@ pub fn limits(
             target: "every target".to_owned(),
             reason: Some(why.clone()),
             because: Vec::new(),
+            buys_at: high,
             buys: Vec::new(),
         }));
     }
@@ -83,9 +86,11 @@ pub fn limits(
         because.extend(other_policy(case, axis, high, targets, world)?);
         because.extend(busy(world, beyond));
     }
-    let at = low.unwrap_or(high);
+    // Beyond what is carried a metric is that of the runs' length.
+    let at = low.filter(|_| reason.is_some()).unwrap_or(high);
+    let low = low.unwrap_or(high);
     let mut buys = match &world {
-        Some(world) => sensitivities(case, axis, targets, missed, at, high, world)?,
+        Some(world) => sensitivities(case, axis, targets, missed, at, (low, high), world)?,
         None => Vec::new(),
     };
     if reason.is_some() {
@@ -95,7 +100,15 @@ pub fn limits(
         }
     } else if let Some(most) = buys.first() {
         because.push(if most.tells() {
-            format!("{} moves `{}` most", most.resource, target.metric)
+            match tied(&buys).as_slice() {
+                [] => format!("{} moves `{}` most", most.resource, target.metric),
+                others => format!(
+                    "of {} and {}, which moves `{}` most is not told: their intervals overlap",
+                    most.resource,
+                    others.join(" and "),
+                    target.metric
+                ),
+            }
         } else {
             format!("no resource is seen to move `{}`", target.metric)
         });
@@ -105,8 +118,27 @@ pub fn limits(
         target: target.text.clone(),
         reason,
         because,
+        buys_at: at,
         buys,
     }))
+}
+
+/// Resources whose change cannot be told from that of the first, which changes the metric most.
+fn tied(buys: &[Buys]) -> Vec<String> {
+    let reach = |buys: &Buys| {
+        let change = buys.metric.filter(|_| buys.tells())?;
+        Some((change.mean.abs(), change.half_width.unwrap_or(0.0)))
+    };
+    let Some((most, others)) = buys.split_first() else {
+        return Vec::new();
+    };
+    let Some((mean, half)) = reach(most) else {
+        return Vec::new();
+    };
+    let near = others
+        .iter()
+        .filter(|buys| reach(buys).is_some_and(|(other, own)| other + own >= mean - half));
+    near.map(|buys| buys.resource.to_string()).collect()
 }
 
 /// The load at which is told what limits: the smallest that misses beyond the edge. Where none meets and more load may
@@ -237,11 +269,11 @@ fn sensitivities(
     axis: Axis,
     targets: &[Target],
     missed: usize,
-    low: f64,
-    high: f64,
+    at: f64,
+    (low, high): (f64, f64),
     world: &World,
 ) -> Result<Vec<Buys>, Faults> {
-    let at = |load: f64, change: Option<(&Resource, f64)>| {
+    let values = |load: f64, change: Option<(&Resource, f64)>| {
         let probe = case.probe(Some((axis, load)), change, targets, Look::First)?;
         let value = |run| {
             let value = targets[missed].metric.of(run);
@@ -258,10 +290,11 @@ fn sensitivities(
             .collect();
         Estimate::of(&values)
     };
-    let here = at(low, None)?;
+    let here = values(at, None)?;
     // Elasticity of the metric in the load.
     let slope = if high > low {
-        ratio(&here, &at(high, None)?, high / low)
+        let other = if at == high { low } else { high };
+        ratio(&here, &values(other, None)?, other / at)
     } else {
         None
     };
@@ -270,7 +303,7 @@ fn sensitivities(
     let mut list: Vec<Buys> = resources(world)
         .into_iter()
         .map(|resource| {
-            let metric = ratio(&here, &at(low, Some((&resource, STEP)))?, STEP);
+            let metric = ratio(&here, &values(at, Some((&resource, STEP)))?, STEP);
             let mut buys = Buys {
                 resource,
                 metric,
@@ -301,5 +334,35 @@ impl Buys {
         self.metric.is_some_and(|change| {
             change.excludes_zero() != Some(false) && change.mean.abs() >= NONE
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buys(resource: Resource, mean: f64, half: f64) -> Buys {
+        Buys {
+            resource,
+            metric: Some(Estimate {
+                mean,
+                half_width: Some(half),
+                n: 8,
+            }),
+            load: None,
+        }
+    }
+
+    /// To see it fail, name the first whatever the intervals are.
+    #[test]
+    fn a_resource_ties_with_the_first_where_their_intervals_overlap() {
+        let first = || buys(Resource::Bandwidth, -0.8, 0.1);
+        let of = |other: Buys| tied(&[first(), other]);
+        assert_eq!(of(buys(Resource::Memory, -0.75, 0.1)).len(), 1);
+        assert_eq!(of(buys(Resource::Memory, 0.75, 0.1)).len(), 1);
+        assert!(of(buys(Resource::Memory, -0.3, 0.1)).is_empty());
+        // What is not told from none is no rival.
+        assert!(of(buys(Resource::Memory, -0.7, 0.8)).is_empty());
+        assert!(tied(&[first()]).is_empty() && tied(&[]).is_empty());
     }
 }

@@ -266,6 +266,25 @@ pub struct Plan {
     pub limits: Option<Limits>,
 }
 
+/// What a plot shows of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawn {
+    /// It was simulated.
+    Verdict(Verdict),
+    /// It has no world: a stage without a cost, a model that does not fit.
+    CannotRun,
+}
+
+impl Drawn {
+    /// Its words.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Verdict(verdict) => verdict.word(),
+            Self::CannotRun => "cannot run",
+        }
+    }
+}
+
 /// Verdicts of loads on one axis, for a plot.
 ///
 /// # Errors
@@ -276,16 +295,20 @@ pub fn row(
     targets: &[Target],
     axis: Axis,
     loads: &[f64],
-) -> Result<Vec<Verdict>, PlanError> {
+) -> Result<Vec<Drawn>, PlanError> {
     let world = case.world(None, None);
     let reach = world.ok().and_then(|world| axis.reach(&world));
     let probe = |load: &f64| {
         // What changes nothing tells nothing.
         if reach.as_ref().is_some_and(|(most, _)| load > most) {
-            return Ok(Verdict::Unclear);
+            return Ok(Drawn::Verdict(Verdict::Unclear));
         }
         let probe = case.probe(Some((axis, *load)), None, targets, Look::First)?;
-        Ok(probe.verdict)
+        Ok(if probe.refused.is_some() {
+            Drawn::CannotRun
+        } else {
+            Drawn::Verdict(probe.verdict)
+        })
     };
     let verdicts = loads.iter().map(probe).collect::<Result<_, Faults>>();
     verdicts.map_err(PlanError::Stopped)
@@ -301,7 +324,7 @@ pub fn verdicts(
     targets: &[Target],
     (x, columns): (Axis, &[f64]),
     (y, rows): (Axis, &[f64]),
-) -> Result<Vec<Vec<Verdict>>, PlanError> {
+) -> Result<Vec<Vec<Drawn>>, PlanError> {
     let mut list = Vec::new();
     for row in rows {
         let text = y.at(&case.text, *row)?;

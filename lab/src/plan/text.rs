@@ -12,7 +12,7 @@ use super::probe::{Probe, Verdict};
 use super::scale::Resource;
 use super::search::Range;
 use super::target::{Metric, Target};
-use super::{Buys, Doubt, Plan, Rise};
+use super::{Buys, Doubt, Drawn, Plan, Rise};
 
 /// A number in at most four digits.
 fn short(value: f64) -> String {
@@ -294,6 +294,10 @@ fn one(out: &mut String, plan: &Plan) {
             *out += &hanging(because, 2);
         }
         if !limits.buys.is_empty() {
+            paragraph(
+                out,
+                &format!("of 1 % more of a resource, at {}", short(limits.buys_at)),
+            );
             _ = writeln!(out, "\n{}", sensitivity(&limits.buys));
         }
     }
@@ -395,12 +399,16 @@ pub fn region(
     x: Axis,
     columns: &[f64],
     y: &str,
-    rows: &[(String, Vec<Verdict>)],
+    rows: &[(String, Vec<Drawn>)],
 ) -> Map {
-    let all = [Verdict::Meets, Verdict::Misses, Verdict::Unclear];
-    let cell = |verdict: &Verdict| {
-        Cell::Choice(all.iter().position(|known| known == verdict).unwrap_or(2))
-    };
+    let mut all = [Verdict::Meets, Verdict::Misses, Verdict::Unclear]
+        .map(Drawn::Verdict)
+        .to_vec();
+    if rows.iter().any(|(_, row)| row.contains(&Drawn::CannotRun)) {
+        all.push(Drawn::CannotRun);
+    }
+    let cell =
+        |drawn: &Drawn| Cell::Choice(all.iter().position(|known| known == drawn).unwrap_or(2));
     Map {
         title: title.to_owned(),
         note: String::new(),
@@ -410,8 +418,8 @@ pub fn region(
         rows: rows.iter().map(|(name, _)| name.clone()).collect(),
         cells: rows
             .iter()
-            .map(|(_, verdicts)| verdicts.iter().map(cell).collect())
+            .map(|(_, row)| row.iter().map(cell).collect())
             .collect(),
-        names: all.map(|verdict| verdict.word().to_owned()).to_vec(),
+        names: all.iter().map(|drawn| drawn.word().to_owned()).collect(),
     }
 }

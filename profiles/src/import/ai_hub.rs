@@ -208,7 +208,13 @@ impl Reader<'_> {
             .find_map(|key| Some((*key, metrics.get(key)?)))
             .unwrap_or(("inference_time", metrics));
         let Some(time) = node.positive() else {
-            let text = format!("{what}: `{key}` is missing or null: it was not run, or it failed");
+            let text = match node.text().filter(|_| metrics.get(key).is_some()) {
+                Some(stated) if stated != "null" && stated != "~" && !stated.is_empty() => format!(
+                    "{what}: `{key}` is `{}`, which is no time above 0: it is left out",
+                    short(stated)
+                ),
+                _ => format!("{what}: `{key}` is missing or null: it was not run, or it failed"),
+            };
             self.notes.skip(self.file, node.line, text);
             return;
         };

@@ -57,11 +57,15 @@ pub(crate) fn fit(points: &[Point], allowed: [bool; TERMS]) -> Option<([f64; TER
         }
     }
     let (form, _) = best?;
-    let worst = points
+    Some((form, missed(points, &form)))
+}
+
+/// The largest relative error of a form.
+pub(crate) fn missed(points: &[Point], form: &[f64; TERMS]) -> f64 {
+    points
         .iter()
-        .map(|point| (point.at(&form) / point.secs - 1.0).abs())
-        .fold(0.0, f64::max);
-    Some((form, worst))
+        .map(|point| (point.at(form) / point.secs - 1.0).abs())
+        .fold(0.0, f64::max)
 }
 
 /// Normal equations of the terms `used`, relative errors; `None` where they are singular or infeasible.

@@ -63,9 +63,14 @@ impl Layers {
                 .sum();
             _ = write!(
                 how,
-                "; {} keep a window of {window} tokens, {} bytes at most in all, which are not in this number and are its upper end",
+                "; {} keep a window of {window} tokens, {} bytes at most in all, {}",
                 self.windowed.len(),
-                number(held)
+                number(held),
+                if growing > 0.0 {
+                    "which are not in this number and are its upper end"
+                } else {
+                    "and no other grows: the number is what a token costs until the window is full, and none beyond"
+                }
             );
         }
         if self.fixed.0 > 0 && self.fixed.1 <= 0.0 {

@@ -3,15 +3,14 @@
 //! The cost of a run is its wall time, `model_run`. Kernel times within it are summed only to say where the time
 //! went: an event that encloses another one (a subgraph's node) counts its own part, so nothing counts twice.
 //! The first run of a session is its warm-up. A run whose nodes are missing (the profiler stops at a million
-//! events) is incomplete and is left out. Of very many runs every second, fourth, … is kept, so that a file of
-//! any length needs no more memory.
+//! events) is incomplete and is left out. Of very many runs the times of some are held, drawn at random, and
+//! sums over all, so that a file of any length needs no more memory.
 
 mod collect;
 mod event;
 mod lenient;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde::de::DeserializeSeed;
@@ -19,9 +18,8 @@ use serde::de::DeserializeSeed;
 use super::Source;
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
-use super::stats::mean;
 use super::toml_text::number;
-use collect::{OPEN_MAX, Profile, Run, Runs};
+use collect::{OPEN_MAX, Profile, Runs, Totals};
 use event::Events;
 use lenient::Lenient;
 
@@ -112,13 +110,7 @@ impl Profile {
             ..
         } = self;
         runs.settle();
-        let Runs {
-            kept: runs,
-            count,
-            step,
-            ..
-        } = runs;
-        if runs.is_empty() {
+        if runs.count == 0 {
             let text = if events == 0 {
                 "no events: this is no profile of ONNX Runtime".to_owned()
             } else if faulty_runs.count > 0 {
@@ -129,50 +121,44 @@ impl Profile {
             notes.refuse(file, Some(1), text);
             return Vec::new();
         }
-        if step > 1 {
-            let text = format!("of {count} runs one in {step} is kept, evenly over the file");
-            notes.add(NoteKind::Read, file, None, text);
-        }
-        let total = runs.len();
-        let runs = complete(runs, file, notes);
+        let totals = complete(&runs, file, notes);
         // Runs of one session after its first; the first of each is its warm-up.
-        let seconds = |run: &Run| (run.end - run.start) * 1e-6;
-        let cold: Vec<f64> = runs.iter().filter(|run| run.first).map(seconds).collect();
-        let warm: Vec<&Run> = runs.iter().filter(|run| !run.first).collect();
-        let Some(at) = warm.first().copied().or(runs.first()) else {
-            notes.refuse(file, None, format!("none of {total} runs is complete"));
-            return Vec::new();
-        };
-        let samples: Vec<f64> = warm.iter().map(|run| seconds(run)).collect();
-        if samples.is_empty() {
+        let cold = totals.cold.1 / totals.cold.0.max(1) as f64;
+        let (warm, wall) = totals.warm;
+        let Some(line) = runs.first.1.filter(|_| warm > 0) else {
             let text = format!(
                 "only the warm-up run ({} s): run the model at least twice in one session",
-                number(mean(&cold))
+                number(cold)
             );
-            notes.refuse(file, Some(at.line), text);
+            notes.refuse(file, runs.first.0.map(|(line, _)| line), text);
             return Vec::new();
+        };
+        let mut kept = runs.kept;
+        kept.retain(|(number, _)| *number < totals.runs);
+        kept.sort_by_key(|(number, _)| *number);
+        let samples: Vec<f64> = kept.into_iter().map(|(_, secs)| secs).collect();
+        let held = samples.len() as u64;
+        if held < warm {
+            let text = format!(
+                "the mean is of all {warm} runs; the spread is of {held} of them, drawn at random"
+            );
+            notes.add(NoteKind::Read, file, None, text);
         }
         let text = format!(
-            "{} warm run{}; warm-up {} s, loading {} s, both apart",
-            samples.len(),
-            if samples.len() == 1 { "" } else { "s" },
-            number(mean(&cold)),
+            "{warm} warm run{}; warm-up {} s, loading {} s, both apart",
+            if warm == 1 { "" } else { "s" },
+            number(cold),
             number(load * 1e-6)
         );
-        notes.add(NoteKind::Read, file, Some(at.line), text);
-        let wall: f64 = samples.iter().sum();
-        let mut kernels = vec![0.0; providers.len()];
-        for run in &warm {
-            for (index, time) in run.kernels.iter().enumerate() {
-                kernels[index] += time * 1e-6;
-            }
-        }
+        notes.add(NoteKind::Read, file, Some(line), text);
+        let mut kernels = totals.kernels;
+        kernels.resize(providers.len(), 0.0);
         let mut identity = Identity::new();
-        if let Some(engine) = share(&providers, &kernels, wall, (file, at.line), notes) {
+        if let Some(engine) = share(&providers, &kernels, wall, (file, line), notes) {
             identity.insert("engine".to_owned(), engine);
         }
         identity.insert("runtime".to_owned(), "ONNX Runtime".to_owned());
-        let mean = mean(&samples);
+        let mean = wall / warm as f64;
         let spread = if samples.len() > 1 {
             Spread::Samples(samples)
         } else {
@@ -183,12 +169,12 @@ impl Profile {
             test: Test::Run("run".to_owned()),
             secs: mean,
             spread,
-            cold_s: cold.first().copied(),
+            cold_s: runs.first.0.map(|(_, secs)| secs),
             stated: true,
             weights_bytes: None,
             place: Place {
                 file: file.to_owned(),
-                line: at.line,
+                line,
             },
             shown: format!("mean {} s", number(mean)),
             block: 0,
@@ -196,34 +182,27 @@ impl Profile {
     }
 }
 
-/// Runs with all their nodes. Where the profiler stopped, the last ones have fewer or none.
-fn complete(mut runs: Vec<Run>, file: &str, notes: &mut Notes) -> Vec<Run> {
-    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
-    for run in runs.iter().filter(|run| run.nodes > 0) {
-        *counts.entry(run.nodes).or_default() += 1;
-    }
+/// Sums over the runs with all their nodes. Where the profiler stopped, the last ones have fewer or none.
+fn complete(runs: &Runs, file: &str, notes: &mut Notes) -> Totals {
+    let with_nodes = runs.sizes.iter().filter(|(nodes, _)| **nodes > 0);
     // The commonest count; of equally common ones the largest.
-    let Some((&usual, _)) = counts
-        .iter()
-        .max_by_key(|(nodes, times)| (**times, **nodes))
-    else {
-        return runs;
+    let usual = with_nodes.max_by_key(|(nodes, size)| (size.count, **nodes));
+    let Some((&usual, _)) = usual else {
+        return runs.totals.clone();
     };
-    let keep = runs
-        .iter()
-        .rposition(|run| run.nodes >= usual)
-        .map_or(0, |last| last + 1);
-    if keep < runs.len() {
-        let first = &runs[keep];
+    let full = runs.sizes.range(usual..).map(|(_, size)| size);
+    let Some(last) = full.max_by_key(|size| size.until.runs) else {
+        return runs.totals.clone();
+    };
+    let missing = runs.totals.runs - last.until.runs;
+    if missing > 0 {
         let text = format!(
-            "the last {} of {} runs have fewer than the usual {usual} nodes: incomplete, left out",
-            runs.len() - keep,
-            runs.len()
+            "the last {missing} of {} runs have fewer than the usual {usual} nodes: incomplete, left out",
+            runs.totals.runs
         );
-        notes.skip(file, first.line, text);
-        runs.truncate(keep);
+        notes.skip(file, last.next, text);
     }
-    runs
+    last.until.clone()
 }
 
 /// Says where the time went; the engine that had most of it.
@@ -275,6 +254,7 @@ fn share(
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
     use std::io::{self, Read};
 
     use super::collect::RUNS_MAX;
@@ -346,30 +326,62 @@ mod tests {
     fn what_is_kept_does_not_grow_with_the_file() {
         for runs in [1000, 40_000, 100_000] {
             let profile = profile(runs);
-            let step = profile.runs.step;
             assert_eq!(profile.runs.count, runs);
-            assert!(runs / step <= RUNS_MAX as u64 + 1);
-            assert!(runs <= RUNS_MAX as u64 || runs / step > RUNS_MAX as u64 / 2 - 1);
             let mut notes = Notes::default();
             let rows = profile.rows("long.json", &mut notes);
             let Spread::Samples(samples) = &rows[0].spread else {
                 panic!("there are samples");
             };
-            // One in `step`, in order, from the second kept run on: the first is the warm-up.
-            let kept = (0..runs).step_by(step as usize).skip(1);
-            let expected: Vec<f64> = kept.map(|run| Long::micros(run) as f64 * 1e-6).collect();
-            assert_eq!(samples.len(), expected.len());
-            let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
-            assert!(samples.iter().zip(&expected).all(close));
-            assert!(close((
-                &rows[0].cold_s.expect("the first run is apart"),
-                &0.05
-            )));
+            assert_eq!(samples.len() as u64, (runs - 1).min(RUNS_MAX as u64));
+            let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
+            if runs <= RUNS_MAX as u64 {
+                let all = (1..runs).map(|run| Long::micros(run) as f64 * 1e-6);
+                assert!(samples.iter().zip(all).all(|(a, b)| close(*a, b)));
+            }
+            // Of all, whichever are held; the first is the warm-up.
+            let sum: u64 = (1..runs).map(Long::micros).sum();
+            assert!(close(rows[0].secs, sum as f64 * 1e-6 / (runs - 1) as f64));
+            assert!(close(rows[0].cold_s.expect("the first run is apart"), 0.05));
             let said = notes
                 .list
                 .iter()
-                .any(|note| note.text.contains("is kept, evenly"));
-            assert_eq!(said, step > 1);
+                .any(|note| note.text.contains("drawn at random"));
+            assert_eq!(said, runs > RUNS_MAX as u64);
         }
+    }
+
+    /// To see it fail, hold every second run.
+    #[test]
+    fn times_that_recur_are_held_as_often_as_they_come() {
+        let mut runs = String::from(
+            r#"[{"cat":"Session","name":"session_initialization","ts":0,"dur":9,"args":{}}"#,
+        );
+        for run in 0..20_001_u32 {
+            let took = if run % 2 == 0 { 10_000 } else { 30_000 };
+            _ = write!(
+                runs,
+                r#",{{"cat":"Session","name":"model_run","ts":{},"dur":{took},"args":{{}}}}"#,
+                100_000 + run * 40_000
+            );
+        }
+        runs += "]";
+        let of = || {
+            let mut notes = Notes::default();
+            let source = Source::new("t.json", io::Cursor::new(runs.clone()));
+            read(source, &mut notes)
+        };
+        let rows = of();
+        assert!((rows[0].secs - 0.02).abs() < 1e-9, "{}", rows[0].secs);
+        let Spread::Samples(samples) = &rows[0].spread else {
+            panic!("there are samples");
+        };
+        let long = samples.iter().filter(|secs| **secs > 0.02).count();
+        let share = long as f64 / samples.len() as f64;
+        assert!((share - 0.5).abs() < 0.01, "{share}");
+        assert_eq!(
+            rows[0].spread,
+            of()[0].spread,
+            "the same file, the same times"
+        );
     }
 }

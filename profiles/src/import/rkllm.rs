@@ -1,6 +1,7 @@
 //! RKLLM: Rockchip's benchmark tables by release, its multimodal stage tables, tables of the llama.cpp port for
 //! the RKNPU, and the runtime's own performance log.
 
+mod loaded;
 mod shapes;
 mod whole;
 
@@ -9,6 +10,7 @@ use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
 use super::text::{lines, nearest, positive, short};
 use super::toml_text::number;
+use loaded::Loaded;
 use whole::{chips, common, lengths};
 
 /// Columns that say nothing of time.
@@ -34,6 +36,7 @@ pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         lengths: lengths(text),
         platform: None,
         table: None,
+        loaded: Loaded::default(),
         previous: Vec::new(),
         rows: Vec::new(),
         block: 0,
@@ -97,6 +100,7 @@ struct Reader<'a> {
     lengths: (Option<u64>, Option<u64>),
     platform: Option<String>,
     table: Option<Table>,
+    loaded: Loaded,
     /// Cells of the row above: a blank cell means the same as above.
     previous: Vec<String>,
     rows: Vec<Row>,
@@ -210,6 +214,9 @@ impl Reader<'_> {
         let Some((_, rest)) = text.split_once("rkllm:") else {
             return;
         };
+        if self.loaded.says(rest) {
+            return;
+        }
         let words: Vec<&str> = rest.split_whitespace().collect();
         let [stage @ ("Prefill" | "Generate"), ms, tokens, ..] = words.as_slice() else {
             return;
@@ -251,7 +258,8 @@ impl Reader<'_> {
                 }
             }
         };
-        let identity = self.identity();
+        let mut identity = self.identity();
+        self.loaded.put_into(&mut identity);
         self.push(
             line,
             &identity,

@@ -381,6 +381,11 @@ pub struct Predicted {
 }
 
 impl Predicted {
+    /// The same time with an interval at least so wide.
+    pub(super) fn widened(self, spread: f64) -> Self {
+        Self::around(self.secs, spread.max((self.high / self.secs).ln()))
+    }
+
     /// A time with an interval of this half-width in its logarithm.
     pub(super) fn around(secs: f64, spread: f64) -> Self {
         Self {

@@ -8,6 +8,7 @@
 
 pub mod chip;
 pub mod efficiency;
+mod fitted;
 pub mod holdout;
 pub mod profile;
 mod reach;

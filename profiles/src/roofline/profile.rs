@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::chip::{Chip, Engine};
-use super::efficiency::{Efficiencies, Phase, Predicted};
+use super::efficiency::{Efficiencies, Phase, Predicted, STAND_IN};
+use super::fitted::Fitted;
 use super::rows;
 use super::shape::Shape;
 use super::stage::{self, Placed, Work};
@@ -247,17 +248,22 @@ pub fn costs(
     efficiencies: &Efficiencies,
 ) -> Costs {
     let mut done = Costs::default();
-    let mut out = format!(
-        "soc = {}\nmodel = {}\norigin = \"roofline\"\n\n",
-        text(&chip.key),
-        text(model_key)
-    );
+    let mut out = String::new();
+    let mut near = Vec::new();
+    let mut elsewhere = Vec::new();
     for (name, engine) in &chip.engines {
         match stages(chip, name, engine, shape, datatype, runtime, efficiencies) {
-            Ok(stages) => {
+            Ok((stages, fitted)) => {
                 out += &stages;
                 done.able += 1;
-                done.remarks.push(format!("{name}: predicted"));
+                done.remarks
+                    .push(format!("{name}: predicted with {fitted}"));
+                let list = if fitted.elsewhere.is_some() {
+                    &mut elsewhere
+                } else {
+                    &mut near
+                };
+                list.push(format!("{name}: {fitted}"));
             }
             Err(reason) => {
                 _ = writeln!(out, "[engines.{name}.unsupported]");
@@ -269,33 +275,72 @@ pub fn costs(
             }
         }
     }
-    _ = writeln!(
-        out,
-        "[origins.roofline]\nkind = \"derived\"\nsource = {}\nnote = {}\n\n[origins.bytes]\nkind = \"derived\"\nnote = {}\n\n[origins.copies]\nkind = \"assumed\"\nnote = {}",
-        text(&chip.source),
-        text(&format!(
-            "Roofline of the datasheet and the shape of {} in {datatype}, with efficiencies fitted on other chips; the interval holds 90 % of chips that were left out (crossinfer validate roofline)",
-            shape.name
-        )),
-        text(
-            "weights that a stage or a token of an answer reads, the KV before it once, and 16-bit activations once"
-        ),
-        text("a quarter of what the memory sustains, as state copies of llama.cpp do"),
+    let mut origin = |key: &str, kind: &str, source: bool, note: &str| {
+        // One that no number names is a fault.
+        if !out.contains(&format!("origin = \"{key}\"")) {
+            return;
+        }
+        _ = writeln!(out, "[origins.{key}]\nkind = \"{kind}\"");
+        if source {
+            _ = writeln!(out, "source = {}", text(&chip.source));
+        }
+        _ = writeln!(out, "note = {}\n", text(note));
+    };
+    let roofline = format!(
+        "Roofline of the datasheet and the shape of {} in {datatype}",
+        shape.name
     );
-    if shape.vision.is_some() {
-        _ = writeln!(
-            out,
-            "\n[origins.encode]\nkind = \"derived\"\nsource = {}\nnote = {}",
-            text(&chip.source),
-            text(
-                "Roofline of the tower at 16 bits, on one core of an NPU, with the efficiency of encodes measured on other chips; of a runtime whose encodes nobody measured with that of its prefills, and an interval as wide as those missed encodes"
-            ),
+    let note = format!(
+        "{roofline}, with efficiencies fitted on other chips{}; the interval holds 90 % of chips that were left out (crossinfer validate roofline)",
+        within(&near)
+    );
+    origin("roofline", "derived", true, &note);
+    let note = format!(
+        "{roofline}{}: that this NPU comes as near its peak is assumed, the interval is as wide as the factors of prefills missed encodes, and no share of chips is known to lie in it",
+        within(&elsewhere)
+    );
+    origin("elsewhere", "assumed", true, &note);
+    origin(
+        "bytes",
+        "derived",
+        false,
+        "weights that a stage or a token of an answer reads, the KV before it once, and 16-bit activations once",
+    );
+    origin(
+        "copies",
+        "assumed",
+        false,
+        "a quarter of what the memory sustains, as state copies of llama.cpp do",
+    );
+    origin(
+        "encode",
+        "derived",
+        true,
+        "Roofline of the tower at 16 bits, on one core of an NPU, with the efficiency of encodes measured on other chips; of a runtime whose encodes nobody measured with that of its prefills, and an interval as wide as those missed encodes",
+    );
+    if done.able > 0 {
+        let first = if near.is_empty() {
+            "elsewhere"
+        } else {
+            "roofline"
+        };
+        done.toml = format!(
+            "soc = {}\nmodel = {}\norigin = \"{first}\"\n\n{}\n",
+            text(&chip.key),
+            text(model_key),
+            out.trim_end()
         );
     }
-    if done.able > 0 {
-        done.toml = out;
-    }
     done
+}
+
+/// What stands in brackets behind a text; nothing for nothing.
+fn within(list: &[String]) -> String {
+    if list.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", list.join("; "))
+    }
 }
 
 fn stages(
@@ -306,7 +351,7 @@ fn stages(
     datatype: &str,
     runtime: &str,
     efficiencies: &Efficiencies,
-) -> Result<String, String> {
+) -> Result<(String, Fitted), String> {
     // A lane of a CPU is its four fastest cores.
     let threads = (engine.kind == "cpu").then(|| {
         let cores: u32 = engine.cores.iter().map(|cores| cores.count).sum();
@@ -324,9 +369,21 @@ fn stages(
         "llama.cpp"
     };
     let family = rows::family(runtime, backend, engine);
+    let fitted = Fitted::of(chip, &family, efficiencies);
+    // How far factors of one maker miss another's NPU nobody knows.
+    let least = match fitted.elsewhere {
+        Some(_) => efficiencies.spread.get(STAND_IN).copied().ok_or_else(|| {
+            format!(
+                "no prediction: no NPU of this maker has been measured in {}",
+                family.key
+            )
+        })?,
+        None => 0.0,
+    };
     let predict = |phase, work: Work| {
         efficiencies
             .predict(&family.key, phase, work, datatype)
+            .map(|time| time.widened(least))
             .ok_or_else(|| {
                 format!(
                     "no prediction: fewer than two chips have been measured with {datatype} in {}",
@@ -338,13 +395,18 @@ fn stages(
         Prefill::of(|tokens, context| predict(Phase::Prefill, placed.prefill(tokens, context)))?;
     let decode =
         Decode::of(|tokens, context| predict(Phase::Decode, placed.decode(tokens, context)))?;
-    let mut out = format!("[engines.{name}]\norigin = \"roofline\"\n\n");
+    let (all, encoded) = match fitted.elsewhere {
+        Some(_) => ("elsewhere", "elsewhere"),
+        None => ("roofline", "encode"),
+    };
+    let mut out = format!("[engines.{name}]\norigin = \"{all}\"\n\n");
     let time = shape
         .vision
         .as_ref()
         .and_then(|vision| stage::encode(chip, engine, vision, threads))
-        .and_then(|work| efficiencies.encode(&family.key, work));
-    out += &encode(name, shape, time.as_ref());
+        .and_then(|work| efficiencies.encode(&family.key, work))
+        .map(|time| time.widened(least));
+    out += &encode(name, shape, encoded, time.as_ref());
     let kv = shape.kv_bytes();
     for stage in ["ingest", "query_prefill"] {
         _ = writeln!(
@@ -376,11 +438,11 @@ fn stages(
             number(chip.sustained_gbps() / 2.0),
         );
     }
-    Ok(out)
+    Ok((out, fitted))
 }
 
 /// The encode stage, or why there is none; nothing of a model without a vision tower.
-fn encode(name: &str, shape: &Shape, time: Option<&Predicted>) -> String {
+fn encode(name: &str, shape: &Shape, origin: &str, time: Option<&Predicted>) -> String {
     let Some(vision) = &shape.vision else {
         return String::new();
     };
@@ -390,7 +452,7 @@ fn encode(name: &str, shape: &Shape, time: Option<&Predicted>) -> String {
     };
     let bytes = 2.0 * vision.parameters + vision.activation_bytes();
     format!(
-        "[engines.{name}.stages.encode]\norigin = \"encode\"\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n\n",
+        "[engines.{name}.stages.encode]\norigin = \"{origin}\"\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n\n",
         quantity(time),
         number(bytes)
     )

@@ -41,6 +41,7 @@ fn toy(key: &str, gbps: f64, gops: f64) -> Chip {
 /// Efficiencies that nobody measured.
 fn made_up() -> Efficiencies {
     let mut all = Efficiencies::default();
+    all.spread.insert("encode by prefill".to_owned(), 1.0);
     for (phase, bounds) in [
         (Phase::Prefill, [1.0, 1.0 / 0.9, 10.0, 0.0]),
         (Phase::Decode, [0.0, 1.2, 0.0, 0.001]),
@@ -408,7 +409,6 @@ fn a_tower_runs_on_one_core_of_an_npu() {
 #[test]
 fn where_no_frame_was_measured_the_interval_is_that_of_a_stand_in() {
     let mut all = made_up();
-    all.spread.insert("encode by prefill".to_owned(), 1.0);
     let work = super::Work {
         compute: 1.0,
         stream: 0.0,

@@ -6,6 +6,10 @@ mod told;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom;
+
 use super::super::Options;
 use super::super::fit::{Point, TERMS};
 use super::super::note::{NoteKind, Notes};
@@ -106,7 +110,7 @@ impl<'a> Engine<'a> {
         let least = |value: fn(&Point) -> f64| points.iter().map(value).fold(f64::MAX, f64::min);
         let most = |value: fn(&Point) -> f64| points.iter().map(value).fold(0.0, f64::max);
         let stated = rows.iter().all(|row| row.stated);
-        let (mut form, worst) = choose(kind, &points)?;
+        let (mut form, mut worst) = choose(kind, &points)?;
         let tabled = kind == "prefill" && worst > FORM_ERROR_MAX && !contexts;
         if worst > 0.1 && !tabled && !self.cold {
             let text = format!(
@@ -125,9 +129,9 @@ impl<'a> Engine<'a> {
         // What a token of context costs a generated one, where only the prefill's rows tell.
         let assumed = slope
             .filter(|slope| kind == "decode" && !contexts && *slope > 0.0)
-            .and_then(|slope| attend(&points, &form, slope));
+            .and_then(|slope| attend(&points, (&form, worst), slope));
         if let Some(with) = assumed {
-            form = with;
+            (form, worst) = with;
             self.assume_slope(&mut text, &key, form[2]);
         }
         if tabled {
@@ -175,7 +179,7 @@ impl<'a> Engine<'a> {
                 self.name
             );
         }
-        let how = how(points.len(), tabled, &form, worst);
+        let how = how(points.len(), tabled, assumed.is_some(), &form, worst);
         let fitted = points.len() > 1 && !tabled;
         if stated {
             self.origin(&key, fitted, &rows, &how);
@@ -255,17 +259,18 @@ impl<'a> Engine<'a> {
             }
         }
         if let Some((row, samples)) = best {
-            let list: Vec<String> = samples
-                .iter()
-                .take(SAMPLES_MAX)
-                .map(|x| number(*x))
-                .collect();
+            let list: Vec<String> = listed(samples).into_iter().map(number).collect();
             let kind = if self.options.ours {
                 "measured"
             } else {
                 "published"
             };
-            let note = format!("Repeats of `{}` in their order", row.test);
+            let drawn = if samples.len() > SAMPLES_MAX {
+                format!(", {SAMPLES_MAX} of {} drawn at random", samples.len())
+            } else {
+                String::new()
+            };
+            let note = format!("Repeats of `{}` in their order{drawn}", row.test);
             self.origins += &origin(key, kind, &sources(&[row]), &note);
             return format!("samples_s = [{}]\norigin = \"{key}\"\n", list.join(", "));
         }
@@ -374,6 +379,19 @@ pub(super) fn name(identity: &Identity) -> String {
 /// A name as a key of a table.
 fn key(name: &str) -> String {
     slug(name).replace(['.', '-'], "_")
+}
+
+/// The samples that a profile lists, in their order: of too many some at random, as often as they come.
+fn listed(samples: &[f64]) -> Vec<f64> {
+    let mut numbers: Vec<usize> = (0..samples.len()).collect();
+    if samples.len() > SAMPLES_MAX {
+        // The same rows give the same profile.
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(0);
+        numbers.shuffle(&mut rng);
+        numbers.truncate(SAMPLES_MAX);
+        numbers.sort_unstable();
+    }
+    numbers.into_iter().map(|at| samples[at]).collect()
 }
 
 /// `A3B` and the like: active parameters of a mixture of experts.

@@ -350,6 +350,22 @@ impl Kinds<'_, '_> {
                 (kinds.collect(), None)
             }
             (Some(_), None) => {
+                // Every so many layers go without a window, which these families do not state.
+                let every = match self.family() {
+                    "gemma2" => Some(2),
+                    "gemma3_text" => Some(6),
+                    _ => None,
+                };
+                if let Some(every) = every {
+                    let kinds = (1..=self.layers).map(|layer: usize| {
+                        if layer.is_multiple_of(every) {
+                            Kind::Full
+                        } else {
+                            Kind::Window
+                        }
+                    });
+                    return (kinds.collect(), None);
+                }
                 if ["mistral", "mixtral", "phi3", "starcoder2"].contains(&self.family()) {
                     return (vec![Kind::Window; self.layers], None);
                 }

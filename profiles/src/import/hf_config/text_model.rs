@@ -143,7 +143,14 @@ fn kv_heads(config: &Config<'_>, table: &Value, heads: f64) -> Result<f64, Fault
         .unwrap_or("");
     let listed = ["num_key_value_heads", "num_kv_heads", "n_head_kv"]
         .into_iter()
-        .find_map(|key| Some((key, count(table, key)?)));
+        .find_map(|key| Some((key, count(table, key)?)))
+        // DBRX.
+        .or_else(|| {
+            Some((
+                "kv_n_heads",
+                count(table.get("attn_config")?, "kv_n_heads")?,
+            ))
+        });
     let falcon = ["falcon", "RefinedWeb", "RefinedWebModel"].contains(&family);
     let (key, kv_heads) = if falcon && flag("new_decoder_architecture") != Some(true) {
         // Falcon 7B states 71 heads beside `multi_query`, and has one.
@@ -320,7 +327,11 @@ impl Shape<'_> {
             .or(get("num_local_experts"))
             .or(get("n_routed_experts"));
         let expert = get("moe_intermediate_size").unwrap_or(inner);
-        let always = get("shared_expert_intermediate_size").unwrap_or(0.0);
+        // Llama 4 has a shared expert as wide as the others, and states no width for it.
+        let llama4 = self.family() == "llama4_text";
+        let always = get("shared_expert_intermediate_size")
+            .or(llama4.then_some(expert))
+            .unwrap_or(0.0);
         let of = |count: f64| matrices * self.hidden * (count * expert + always);
         let (all, width) = match experts {
             Some(experts) => {
@@ -334,7 +345,19 @@ impl Shape<'_> {
             None => ((dense, dense), inner),
         };
         let (mut layers, mut active) = (0.0, 0.0);
-        for kind in kinds {
+        // Of every so many layers, Llama 4 gives experts to the last, and to the others an MLP of its own width.
+        let every = get("interleave_moe_layer_step").filter(|_| llama4);
+        let every = every.unwrap_or(1.0) as usize;
+        let between = get("intermediate_size_mlp").map(|inner| matrices * self.hidden * inner);
+        for (index, kind) in kinds.into_iter().enumerate() {
+            let all = if (index + 1).is_multiple_of(every) {
+                all
+            } else {
+                let Some(between) = between else {
+                    return Ok(None);
+                };
+                (between, between)
+            };
             let mixer = match kind {
                 Kind::Full | Kind::Window | Kind::Picture => attention,
                 // Of other mixers the file states no more than what their states are counted from.

@@ -157,6 +157,16 @@ impl Tower<'_> {
                 return Some(Known::new(tokens, format!("`{key}`")));
             }
         }
+        // PaliGemma says it of its parts.
+        for part in ["vision_config", "text_config"] {
+            let tokens = self
+                .root
+                .get(part)
+                .and_then(|part| count(part, "num_image_tokens"));
+            if let Some(tokens) = tokens {
+                return Some(Known::new(tokens, format!("`{part}.num_image_tokens`")));
+            }
+        }
         if let Some(known) = self.named() {
             return Some(known);
         }

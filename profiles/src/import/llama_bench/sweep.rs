@@ -72,11 +72,13 @@ impl Sweep {
                 );
             }
             let (prompt, answer) = (count(self.prompt)?, count(self.answer)?);
-            // A sweep counts the context before the row, a batched run the one after it.
-            let depth = if self.batch.is_some() {
-                0
+            // A batched run counts the context after the row and answers on top of its prompt. A sweep counts the one
+            // before the row, at which it times the answer, and only then the prompt, each on its own.
+            let (depth, answered) = if self.batch.is_some() {
+                (0, prompt)
             } else {
-                count(self.filled)?
+                let filled = count(self.filled)?;
+                (filled, filled)
             };
             let prefill = positive(&cells[self.prompt_time])?;
             let decode = positive(&cells[self.answer_time])?;
@@ -89,7 +91,7 @@ impl Sweep {
             };
             let decoded = Test::Decode {
                 tokens: answer,
-                depth: depth + prompt,
+                depth: answered,
             };
             Ok([(prefilled, prefill.max(1e-9)), (decoded, decode.max(1e-9))])
         };

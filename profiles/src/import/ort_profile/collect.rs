@@ -1,15 +1,21 @@
 //! Events of a profile put together to runs, within bounded memory.
+//!
+//! Means are of sums over all runs. Of the times themselves, from which quantiles come, as many as [`RUNS_MAX`] are
+//! held, drawn at random: every second, fourth, … one would always meet the same part of times that recur.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
 
 use super::super::text::short;
 use super::event::Event;
 
 /// Nodes outside of any run that are held at once: more than a run of a model has.
 pub(super) const OPEN_MAX: usize = 200_000;
-/// Runs that are held at once; when there are more, every other one goes.
+/// Runs after the first of their session whose times are held: of more, so many drawn at random.
 pub(super) const RUNS_MAX: usize = 16_384;
 
 /// A run of the model.
@@ -35,15 +41,50 @@ pub(super) struct Open {
     kernels: Vec<f64>,
 }
 
-/// Runs in the order of the file: all of them, or every `step`-th if those are more than [`RUNS_MAX`].
+/// Numbers of nodes that are told apart; others count as the next smaller one.
+const SIZES_MAX: usize = 4096;
+
+/// Sums over runs from the first on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals {
+    /// Runs, those of a warm-up with them.
+    pub(super) runs: u64,
+    /// First runs of their sessions, and their time, s.
+    pub(super) cold: (u64, f64),
+    /// The others, and their time, s.
+    pub(super) warm: (u64, f64),
+    /// Kernel time of the others by provider, s.
+    pub(super) kernels: Vec<f64>,
+}
+
+/// Runs with the same number of nodes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Size {
+    /// How many.
+    pub(super) count: u64,
+    /// Sums up to the last of them, with it.
+    pub(super) until: Totals,
+    /// Line of the run that follows that one; 0 of none.
+    pub(super) next: u64,
+}
+
+/// The runs of a file: sums over all of them, and the times of some.
 #[derive(Debug)]
 pub(super) struct Runs {
-    pub(super) kept: Vec<Run>,
+    /// Runs after the first of their session with their numbers, from 0: in no order once they are drawn.
+    pub(super) kept: Vec<(u64, f64)>,
     /// The newest run, to which nodes may still belong.
     newest: Option<Run>,
     /// Runs so far.
     pub(super) count: u64,
-    pub(super) step: u64,
+    pub(super) totals: Totals,
+    /// By number of nodes.
+    pub(super) sizes: BTreeMap<u64, Size>,
+    /// The size of the run before, whose next one is not known yet.
+    before: Option<u64>,
+    /// Line and time of the first run of a session, and line of the first other one.
+    pub(super) first: (Option<(u64, f64)>, Option<u64>),
+    rng: Xoshiro256PlusPlus,
 }
 
 impl Default for Runs {
@@ -52,7 +93,12 @@ impl Default for Runs {
             kept: Vec::new(),
             newest: None,
             count: 0,
-            step: 1,
+            totals: Totals::default(),
+            sizes: BTreeMap::new(),
+            before: None,
+            first: (None, None),
+            // The same file gives the same profile.
+            rng: Xoshiro256PlusPlus::seed_from_u64(0),
         }
     }
 }
@@ -64,27 +110,68 @@ impl Runs {
         self.count += 1;
     }
 
-    /// Keeps the newest run, or lets it go.
+    /// Adds the newest run to what is known: no more nodes belong to it.
     pub(super) fn settle(&mut self) {
         let Some(run) = self.newest.take() else {
             return;
         };
-        if !(self.count - 1).is_multiple_of(self.step) {
+        let secs = (run.end - run.start) * 1e-6;
+        let totals = &mut self.totals;
+        let number = totals.runs;
+        totals.runs += 1;
+        if run.first {
+            totals.cold = (totals.cold.0 + 1, totals.cold.1 + secs);
+            self.first.0.get_or_insert((run.line, secs));
+        } else {
+            totals.warm = (totals.warm.0 + 1, totals.warm.1 + secs);
+            for (index, time) in run.kernels.iter().enumerate() {
+                add(&mut totals.kernels, index, time * 1e-6);
+            }
+            self.first.1.get_or_insert(run.line);
+            self.keep(number, secs);
+        }
+        if let Some(before) = self
+            .before
+            .take()
+            .and_then(|size| self.sizes.get_mut(&size))
+        {
+            before.next = run.line;
+        }
+        let known = self.sizes.contains_key(&run.nodes);
+        let size = if known || self.sizes.len() < SIZES_MAX {
+            run.nodes
+        } else {
+            let smaller = self.sizes.range(..run.nodes).next_back();
+            smaller.map_or(0, |(size, _)| *size)
+        };
+        let same = self.sizes.entry(size).or_default();
+        same.count += 1;
+        same.until.clone_from(&self.totals);
+        same.next = 0;
+        self.before = Some(size);
+    }
+
+    /// Holds a time, or lets it or another one go: each of all is held with the same probability (Vitter 1985,
+    /// algorithm R).
+    fn keep(&mut self, number: u64, secs: f64) {
+        if self.kept.len() < RUNS_MAX {
+            self.kept.push((number, secs));
             return;
         }
-        if self.kept.len() == RUNS_MAX {
-            let mut even = false;
-            self.kept.retain(|_| {
-                even = !even;
-                even
-            });
-            self.step *= 2;
-            if !(self.count - 1).is_multiple_of(self.step) {
-                return;
-            }
+        let at = below(&mut self.rng, self.totals.warm.0);
+        if let Some(slot) = usize::try_from(at)
+            .ok()
+            .and_then(|at| self.kept.get_mut(at))
+        {
+            *slot = (number, secs);
         }
-        self.kept.push(run);
     }
+}
+
+/// A whole number below `bound`; uneven by less than `bound` ÷ 2⁶⁴.
+fn below(rng: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
+    let wide = u128::from(rng.next_u64()) * u128::from(bound);
+    (wide >> 64) as u64
 }
 
 /// What of a profile has been read.

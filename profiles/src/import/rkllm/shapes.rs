@@ -218,7 +218,8 @@ impl Reader<'_> {
             "decode" => {
                 let (rate, unit) =
                     leading_number(cell)?.ok_or_else(|| format!("`{}` is no rate", short(cell)))?;
-                if !unit.starts_with("tok") || rate <= 0.0 {
+                let tokens = unit.starts_with("tok") || unit.starts_with("t/s");
+                if !tokens || rate <= 0.0 {
                     return Err(format!("`{}` is no rate in tokens/s", short(cell)));
                 }
                 // The context is the prefill row above of the same model and chip.

@@ -283,3 +283,75 @@ fn a_key_that_cannot_be_read_is_no_absent_key() {
         assert_eq!(done.files.len(), 1, "{key} {value}: {}", done.said());
     }
 }
+
+/// To see it fail, count no shared expert.
+#[test]
+fn llama_4_has_a_shared_expert_and_mlps_between() {
+    let import = |step: u32| {
+        let text = format!(
+            r#"{{"model_type": "llama4_text", "hidden_size": 256, "intermediate_size": 512, "intermediate_size_mlp": 1024, "num_hidden_layers": 4,
+            "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 64, "vocab_size": 1000, "num_local_experts": 16, "num_experts_per_tok": 1,
+            "interleave_moe_layer_step": {step}, "attention_chunk_size": 512, "torch_dtype": "bfloat16", "tie_word_embeddings": false, "max_position_embeddings": 4096}}"#
+        );
+        plain(Kind::HfConfig, "toy/config.json", &text).number("weights_bytes")
+    };
+    let around = 4.0 * 256.0 * 256.0 + 2.0 * 256.0;
+    let experts = 3.0 * 256.0 * 512.0 * 17.0 + 16.0 * 256.0;
+    let dense = 3.0 * 256.0 * 1024.0;
+    let tables = 2.0 * 256.0 * 1000.0;
+    for (step, expected) in [
+        (1, 4.0 * (around + experts) + tables),
+        (2, 2.0 * (2.0 * around + experts + dense) + tables),
+    ] {
+        let counted = import(step) / 2.0;
+        assert!(
+            (counted / expected - 1.0).abs() < 1e-3,
+            "{step}: {counted}, not {expected}"
+        );
+    }
+}
+
+/// To see it fail, know none of these keys.
+#[test]
+fn what_families_call_otherwise_or_leave_out_is_known() {
+    let import = |family: &str, keys: &str| {
+        let text = format!(
+            r#"{{"model_type": "{family}", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 64,
+            "vocab_size": 1000, "torch_dtype": "bfloat16", "tie_word_embeddings": true, "max_position_embeddings": 4096, {keys}}}"#
+        );
+        plain(Kind::HfConfig, "toy/config.json", &text)
+    };
+    let kv = |done: &super::Done| done.number("kv_bytes_per_token");
+    let layer = 2.0 * 4.0 * 64.0 * 2.0;
+    // Every other layer of Gemma 2 has the window.
+    let windowed = r#""sliding_window": 512"#;
+    assert_eq!(kv(&import("gemma2", windowed)), 2.0 * layer);
+    // Windows alone: the number is of the time until they are full.
+    let all = import("mistral", windowed);
+    assert_eq!(kv(&all), 4.0 * layer);
+    assert!(
+        all.file().contains("until the window is full"),
+        "{}",
+        all.file()
+    );
+    assert!(!all.file().contains("not in this number"), "{}", all.file());
+    let groups = r#""attn_config": {"kv_n_heads": 2}"#;
+    assert_eq!(kv(&import("dbrx", groups)), 4.0 * layer / 2.0);
+}
+
+/// To see it fail, say of every time that is none that it is missing.
+#[test]
+fn a_time_of_ai_hub_that_is_none_is_said_as_it_stands() {
+    for (stated, says) in [
+        ("0", "is `0`, which is no time"),
+        ("-5.0", "is `-5.0`, which is no time"),
+        (".inf", "is `.inf`, which is no time"),
+        ("null", "missing or null"),
+    ] {
+        let text = format!(
+            "precisions:\n  float:\n    components:\n      Toy:\n        performance_metrics:\n          Toy Board:\n            qnn_dlc:\n              inference_time_milliseconds: {stated}\n              primary_compute_unit: NPU\n"
+        );
+        let done = plain(Kind::AiHub, "toy.perf.yaml", &text);
+        done.says(NoteKind::Skipped, says);
+    }
+}

@@ -48,6 +48,10 @@ fn a_rate_of_no_stated_length_claims_no_range() {
 fn a_stage_table_does_not_say_how_many_tokens_were_generated() {
     let text = "### Multimodal\n\n| model | Stage | RK3588(w8a8) |\n| :--- | :---: | :---: |\n| Toy-2B | Prefill(len=196) | 632.6ms |\n|  | Decode | 16.6 tokens/s |\n";
     let done = run(Kind::Rkllm, &Options::default(), &[("t.md", text)]);
+    let short = text.replace("tokens/s", "t/s");
+    let same = run(Kind::Rkllm, &Options::default(), &[("t.md", &short)]);
+    let rate = |done: &super::Done| done.number("engines.npu.stages.decode.per_token_s");
+    assert_eq!(rate(&same), rate(&done));
     let decode = done
         .file()
         .split("stages.decode]")

@@ -88,10 +88,17 @@ fn sweeps_have_the_context_before_each_row() {
     };
     assert!((at(0.0) / 2.0 - 1.0).abs() < 1e-4 && (at(2048.0) / 4.0 - 1.0).abs() < 1e-4);
     assert!(
-        done.file().contains("measured_context = [512, 2688]"),
+        done.file().contains("measured_context = [0, 2176]"),
         "{}",
         done.file()
     );
+    // `llama-sweep-bench` times the answer first: `TG 128, N_KV 0` is `tg128 @ d0`.
+    let of = |key: &str| done.number(&format!("engines.cpu.stages.decode.{key}"));
+    let at = |depth: f64| {
+        128.0 * of("per_token_s")
+            + of("per_token_context_s") * (128.0 * depth + 128.0 * 127.0 / 2.0)
+    };
+    assert!((at(0.0) / 8.0 - 1.0).abs() < 1e-4 && (at(2048.0) / 10.0 - 1.0).abs() < 1e-4);
     // Several sequences at once are the cost of no single one.
     let batched = "| PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s |\n|-|-|-|-|-|-|-|-|\n| 128 | 128 | 1 | 256 | 1.0 | 128 | 4.0 | 32 |\n| 128 | 128 | 4 | 1024 | 3.0 | 170 | 8.0 | 64 |\n";
     let done = run(Kind::LlamaBench, &options, &[("b.md", batched)]);

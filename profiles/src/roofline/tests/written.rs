@@ -27,6 +27,44 @@ fn profiles_of_a_datasheet_are_right() {
     );
 }
 
+/// To see it fail, take any NPU for one of the makers that were measured.
+#[test]
+fn factors_of_another_maker_s_npus_are_said_and_have_a_wider_interval() {
+    let of = |key: &str| {
+        let chip = toy(key, 34.0, 6000.0);
+        let costs = profile::costs(&chip, "m", &shape(), "w8a8", "rkllm", &made_up());
+        let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
+        sim::load::check_costs("m", &costs.toml)
+            .unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
+        let time = &file["engines"]["npu"]["stages"]["decode"]["per_token_s"];
+        let number = |key: &str| time[key].as_float().expect("a number");
+        let origin = file["engines"]["npu"]["origin"].as_str().expect("a key");
+        let note = file["origins"][origin]["note"].as_str().expect("text");
+        let wide = (number("high") / number("value")).ln();
+        (wide, note.to_owned(), costs.remarks.join("; "))
+    };
+    // Factors of chips `a` and `b`.
+    let (wide, note, remarks) = of("a");
+    assert!((wide - 0.3).abs() < 1e-3, "{wide}");
+    assert!(note.contains("npu: factors of rkllm/npu on a, b") && note.contains("holds 90 %"));
+    assert!(!remarks.contains("none of them"), "{remarks}");
+    let (wide, note, remarks) = of("toy");
+    assert!((wide - 1.0).abs() < 1e-3, "{wide}");
+    assert!(note.contains("on a, b, none of them of Toy") && !note.contains("90 %"));
+    assert!(
+        remarks.contains("on a, b, none of them of Toy"),
+        "{remarks}"
+    );
+    // Of those that come with the project, Rockchip's are the ones that were measured.
+    for (key, elsewhere) in [("rk3562", false), ("qcs6490", true)] {
+        let chip = Chip::find(chip::shipped(), key).expect(key);
+        let all = Efficiencies::shipped();
+        let costs = profile::costs(chip, "m", &shape(), "w8a8", "rkllm", all);
+        let said = costs.toml.contains("origin = \"elsewhere\"");
+        assert_eq!(said, elsewhere, "{key}: {:?}", costs.remarks);
+    }
+}
+
 /// The time that a written stage states, as the simulator evaluates it.
 fn written(stage: &toml::Value) -> sim::cost::Cost {
     let of = |key: &str| {

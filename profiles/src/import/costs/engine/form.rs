@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::super::super::fit::{Point, TERMS, fit};
+use super::super::super::fit::{Point, TERMS, fit, missed};
 use super::super::super::row::{Row, Spread};
 use super::super::super::stats::trend;
 use super::super::super::toml_text::{number, quantity};
 
 /// A form that misses a measured time by more than this is not used where a table can be.
 pub(super) const FORM_ERROR_MAX: f64 = 0.05;
+/// An assumed slope that misses a row by more than this, and by more than the rows' own form, is contradicted by them.
+const SLOPE_TOLD: f64 = 0.02;
 /// A token of context costs a generated token so many times what it costs one of a prefill.
 pub(super) const SLOPES: f64 = 2.0;
 
@@ -40,9 +42,18 @@ pub(super) fn table(points: &[Point], key: &str) -> String {
     format!("table = {{ size = [{sizes}], time_s = [{times}], origin = \"{key}\" }}\n")
 }
 
-/// How a cost was had from so many rows.
-pub(super) fn how(rows: usize, tabled: bool, form: &[f64; TERMS], worst: f64) -> String {
+/// How a cost was had from so many rows; `assumed` is whether its slope was not fitted to them.
+pub(super) fn how(
+    rows: usize,
+    tabled: bool,
+    assumed: bool,
+    form: &[f64; TERMS],
+    worst: f64,
+) -> String {
     match (rows, tabled) {
+        (1, _) if assumed => {
+            "The time of the row by its tokens, less what the assumed slope makes of it".to_owned()
+        }
         (1, _) => "The time of the row by its tokens".to_owned(),
         (_, true) => format!(
             "Times by size, interpolated in time; no form came within {:.0} % ({:.0} %)",
@@ -50,20 +61,45 @@ pub(super) fn how(rows: usize, tabled: bool, form: &[f64; TERMS], worst: f64) ->
             100.0 * worst
         ),
         (count, false) => format!(
-            "{} numbers to {count} rows, least squares of relative errors, none negative; worst residual {:.1} %",
-            form.iter().filter(|value| **value > 0.0).count(),
+            "{} to {count} rows{}, least squares of relative errors, none negative; worst residual {:.1} %",
+            match form.iter().filter(|value| **value > 0.0).count() - usize::from(assumed) {
+                1 => "1 number".to_owned(),
+                numbers => format!("{numbers} numbers"),
+            },
+            if assumed {
+                " beside the assumed slope"
+            } else {
+                ""
+            },
             100.0 * worst
         ),
     }
 }
 
-/// A form that meets the same times with the slope of a prefill, `SLOPES` times; none where nothing is left for the
-/// tokens themselves.
-pub(super) fn attend(points: &[Point], form: &[f64; TERMS], slope: f64) -> Option<[f64; TERMS]> {
+/// The form of the points with the slope of a prefill, `SLOPES` times, and its largest relative error. None where the
+/// points tell a slope themselves, where lengths of several sizes tell that it is not so steep, and where nothing much
+/// is left for the tokens themselves.
+pub(super) fn attend(
+    points: &[Point],
+    (form, worst): (&[f64; TERMS], f64),
+    slope: f64,
+) -> Option<([f64; TERMS], f64)> {
+    if form[2] > 0.0 {
+        return None;
+    }
     let slope = SLOPES * slope;
-    let longest = points.iter().map(|point| point.tokens).fold(0.0, f64::max);
-    let rest = form[1] - slope * (longest - 1.0) / 2.0;
-    (rest > form[1] / 2.0).then_some([form[0], rest, slope])
+    // One number, relative errors: the slope's part is given.
+    let (mut over, mut under) = (0.0, 0.0);
+    for point in points {
+        let part = point.tokens / point.secs;
+        over += part * (1.0 - point.at(&[0.0, 0.0, slope]) / point.secs);
+        under += part * part;
+    }
+    let rest = over / under;
+    let with = [0.0, rest, slope];
+    let missed = missed(points, &with);
+    let told = missed > worst.max(SLOPE_TOLD);
+    (rest > form[1] / 2.0 && !told).then_some((with, missed))
 }
 
 /// How far repeats that drift go below and above their mean, as factors: all of them, not only what the drift's two

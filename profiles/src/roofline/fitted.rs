@@ -1,0 +1,57 @@
+//! On what an engine's factors were fitted, and whether that speaks for it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::chip::{self, Chip};
+use super::efficiency::{Efficiencies, Family};
+
+/// Where the factors of an engine come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fitted {
+    /// Runtime and kind of engine.
+    family: String,
+    /// Keys of the chips behind them.
+    chips: BTreeSet<String>,
+    /// Of an NPU, the maker of the chip, where it is none of theirs: NPUs of two makers have nothing in common.
+    pub(super) elsewhere: Option<String>,
+}
+
+/// A chip's maker: the first word of its name.
+fn maker(chip: &Chip) -> String {
+    chip.name.split(' ').next().unwrap_or("").to_lowercase()
+}
+
+impl Fitted {
+    /// Of an engine of this family on a chip.
+    pub(super) fn of(chip: &Chip, family: &Family, efficiencies: &Efficiencies) -> Self {
+        let phases = efficiencies.family.get(&family.key);
+        let chips: BTreeSet<String> = phases
+            .iter()
+            .flat_map(|phases| phases.values())
+            .flat_map(|factors| factors.chips.iter().cloned())
+            .collect();
+        let known = |key: &String| *key == chip.key && family.kind == "npu";
+        let same = chips.iter().any(|key| {
+            let one = Chip::find(chip::shipped(), key);
+            known(key) || one.is_some_and(|one| maker(one) == maker(chip))
+        });
+        let word = chip.name.split(' ').next().unwrap_or("").to_owned();
+        Self {
+            family: family.key.clone(),
+            elsewhere: (family.kind == "npu" && !chips.is_empty() && !same).then_some(word),
+            chips,
+        }
+    }
+}
+
+impl fmt::Display for Fitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chips: Vec<&str> = self.chips.iter().map(String::as_str).collect();
+        write!(f, "factors of {} on {}", self.family, chips.join(", "))?;
+        if let Some(maker) = &self.elsewhere {
+            write!(f, ", none of them of {maker}")?;
+        }
+        Ok(())
+    }
+}
