@@ -9,6 +9,7 @@ mod bench;
 mod bounds;
 mod check;
 mod compare;
+mod conditions;
 mod experiments;
 mod lab;
 mod metric;
