@@ -24,7 +24,7 @@ pub use bench::{Configuration, Scenario};
 pub use bounds::Bound;
 pub use compare::{Compared, Comparison, Errors, compare};
 pub use experiments::{EXPERIMENTS, Experiment, Play, experiment};
-pub use lab::{Basis, Draws, Failed, Interval, Lab, Predicted, Prediction};
+pub use lab::{Basis, Draws, Failed, Interval, Lab, PlayedAs, Predicted, Prediction};
 pub use metric::{Metric, Missing};
 pub use play::Outcome;
 pub use read::{is_measurements, measurements_schema, read_measurements};
