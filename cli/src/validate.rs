@@ -11,7 +11,7 @@ use validation::fit::{self, Fit, read_spec};
 use validation::folder::Stock;
 use validation::oracles;
 use validation::published::{Comparison, Draws, Lab, Measurements, Role, compare};
-use validation::report;
+use validation::report::{self, Section};
 
 use crate::document::{self, Document};
 use crate::failure::{Failure, print, say};
@@ -335,7 +335,7 @@ fn contention(arguments: &Contention) -> Result<(), Failure> {
     let scores = scores(&arguments.matrix, splits)?;
     let document = Document {
         title: "Contention models",
-        sections: vec![report::corun(&scores, splits.peak_gbps)],
+        sections: vec![contention_section(&arguments.matrix, &scores, splits)?],
         ..Document::default()
     };
     document.save(arguments.out.as_deref())?;
@@ -350,6 +350,13 @@ fn contention(arguments: &Contention) -> Result<(), Failure> {
         Some(bound) if corun::best_filling(&scores) > bound => Err(Failure::No),
         _ => Ok(()),
     }
+}
+
+/// The section on a matrix, with what its file says of itself.
+fn contention_section(path: &Path, scores: &[Score], splits: Splits) -> Result<Section, Failure> {
+    let comments = Matrix::comments(&read(path)?);
+    let file = path.to_string_lossy();
+    Ok(report::corun(scores, splits.peak_gbps, (&file, &comments)))
 }
 
 /// How well each contention model predicts a measured matrix.
@@ -435,7 +442,7 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
             peak_gbps: arguments.peak_gbps,
             ..Splits::default()
         };
-        sections.push(report::corun(&scores(path, splits)?, splits.peak_gbps));
+        sections.push(contention_section(path, &scores(path, splits)?, splits)?);
     }
     if !arguments.live.is_empty() {
         let documents: Result<Vec<_>, _> = arguments.live.iter().map(|path| live(path)).collect();

@@ -138,7 +138,7 @@ fn a_bandwidth_without_a_peak_is_said_to_be_free() {
     let of_peak = |peak_gbps: Option<f64>| {
         let splits = Splits { peak_gbps, ..few() };
         let scores = compare(&matrix, splits).expect("it is compared");
-        let body = report::corun(&scores, peak_gbps).body;
+        let body = report::corun(&scores, peak_gbps, ("m.csv", &[])).body;
         (scores, body)
     };
     let (free, free_body) = of_peak(None);
@@ -178,6 +178,6 @@ fn xavier() {
     assert!(best_filling(&scores) < least + 1.5, "{scores:#?}");
     insta::assert_snapshot!(
         "corun_xavier",
-        report::corun(&scores, splits.peak_gbps).body
+        report::corun(&scores, splits.peak_gbps, ("m.csv", &[])).body
     );
 }

@@ -40,6 +40,13 @@ pub struct MatrixError {
 }
 
 impl Matrix {
+    /// What the comments of a CSV say, a line each.
+    pub fn comments(text: &str) -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix('#'));
+        let lines = lines.map(|line| line.trim().to_owned());
+        lines.filter(|line| !line.is_empty()).collect()
+    }
+
     /// Reads a CSV: a head line whose first cell is a name and whose others are the external demands,
     /// then a line for each own demand, which comes first. Lines that start with `#` are comments.
     pub fn read(text: &str) -> Result<Self, MatrixError> {

@@ -6,7 +6,7 @@ use sim::diag::{Diagnostic, Faults};
 use sim::load::{self, Kind, Source};
 use sim::world::Provenance;
 
-use super::problem::profile;
+use super::problem::{COUNTS, count_of, profile};
 use super::spec::Spec;
 use crate::folder::Stock;
 
@@ -58,6 +58,10 @@ impl Spec {
                     "by this parameter too",
                     "a number has one parameter",
                 ));
+                continue;
+            }
+            if let Some(why) = count_of(&target.path) {
+                all.add(fault(why, "cannot be free", COUNTS));
                 continue;
             }
             match numbers_of(&name, &text) {

@@ -164,7 +164,10 @@ fn whole(problem: &Problem<'_>, parts: &[f64]) -> Option<DMatrix<f64>> {
 }
 
 /// Singular values and right singular vectors (a row each), one for every parameter.
-fn singular(jacobian: DMatrix<f64>) -> Option<(Vec<f64>, DMatrix<f64>)> {
+pub(super) fn singular(jacobian: DMatrix<f64>) -> Option<(Vec<f64>, DMatrix<f64>)> {
+    if jacobian.ncols() == 0 {
+        return None;
+    }
     // With fewer rows than parameters, rows of zeros complete the set of directions.
     let rows = jacobian.nrows().max(jacobian.ncols());
     let jacobian = jacobian.resize_vertically(rows, 0.0);

@@ -33,6 +33,8 @@ const LOOKED_AT_MAX: usize = 16;
 pub(super) struct Profiled {
     /// The minimum.
     pub(super) best: Best,
+    /// Largest sum of squares of the confidence set.
+    pub(super) most: f64,
     /// Rise of the sum of squares that is allowed: larger where the fit is worse than its rows' errors.
     pub(super) rise: f64,
     /// Ends of each parameter.
@@ -111,6 +113,7 @@ fn walk_all(problem: &Problem<'_>, best: Best, blind: Vec<usize>) -> Profiled {
             within: vec![best.parts.clone()],
             ends: Vec::new(),
             apart: 0,
+            most: best.chi2 + rise,
             rise,
             best,
             unseen: blind,

@@ -7,6 +7,7 @@
 
 mod account;
 mod check;
+mod contour;
 mod identify;
 mod likelihood;
 mod predict;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::contour::{Near, extremes};
 use super::likelihood::Profiled;
 use super::problem::{Observation, Problem};
 use super::unseen::moved;
@@ -43,24 +44,29 @@ impl HeldOut {
     }
 }
 
-/// The outcomes at the minimum, and their range over the confidence set.
+/// The outcomes at the minimum, and their range over the confidence set: at points that walks along the parameters came
+/// to, and at those to which the outcome itself leads ([`extremes`]).
 pub(super) fn predict(
     problem: &Problem<'_>,
     outcomes: &[Observation<'_>],
     profiled: &Profiled,
 ) -> Vec<HeldOut> {
-    let within = &profiled.within;
-    let step = within.len().div_ceil(POINTS_MAX).max(1);
-    let points = || within.iter().step_by(step);
+    let visited = spread(&profiled.within);
+    let near = Near::of(problem, profiled);
     outcomes
         .iter()
         .filter_map(|outcome| {
-            let one = std::slice::from_ref(outcome);
-            let mut values = points().filter_map(|parts| Some(problem.predict(one, parts)?[0]));
+            let of =
+                |parts: &[f64]| Some(problem.predict(std::slice::from_ref(outcome), parts)?[0]);
+            let mut points = visited.clone();
+            if let Some(near) = &near {
+                points.extend(extremes(problem, profiled, near, &of));
+            }
+            let mut values = points.iter().filter_map(|parts| of(parts));
             // The first point is the minimum.
             let value = values.next()?;
             let (low, high) = values.fold((value, value), wider);
-            let points: Vec<&Vec<f64>> = points().collect();
+            let points: Vec<&Vec<f64>> = points.iter().collect();
             Some(HeldOut {
                 row: outcome.row.clone(),
                 value,
@@ -70,6 +76,20 @@ pub(super) fn predict(
             })
         })
         .collect()
+}
+
+/// The first of these points, those at which a parameter is least and largest, and some of the others.
+fn spread(points: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let step = points.len().div_ceil(POINTS_MAX).max(1);
+    let mut kept: Vec<usize> = (0..points.len()).step_by(step).collect();
+    for at in 0..points.first().map_or(0, Vec::len) {
+        let by = |a: &usize, b: &usize| points[*a][at].total_cmp(&points[*b][at]);
+        kept.extend((0..points.len()).min_by(by));
+        kept.extend((0..points.len()).max_by(by));
+    }
+    kept.sort_unstable();
+    kept.dedup();
+    kept.into_iter().map(|at| points[at].clone()).collect()
 }
 
 fn wider((low, high): (f64, f64), value: f64) -> (f64, f64) {

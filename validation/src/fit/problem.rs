@@ -295,6 +295,9 @@ impl<'p> Problem<'p> {
                 &help,
             ));
         };
+        if let Some(why) = count_of(&target.path) {
+            return Err(self.fault(&target.path_at, why, "cannot be free", COUNTS));
+        }
         Ok(Place {
             number: number.clone(),
             times: target.times,
@@ -452,6 +455,17 @@ impl<'p> Problem<'p> {
         })
         .collect()
     }
+}
+
+/// What may be free instead of a count.
+pub(super) const COUNTS: &str = "a fit moves numbers a little at a time; take counts from the datasheet or the model's configuration";
+
+/// Why the number at a path cannot be free: it counts something, so nothing lies between two of its values.
+pub(super) fn count_of(path: &str) -> Option<String> {
+    let key = path.rsplit('.').next().unwrap_or(path);
+    let counts =
+        path == "cpu.cores" || key.ends_with("_tokens") || key.ends_with("tokens_per_frame");
+    counts.then(|| format!("`{path}` is a count"))
 }
 
 /// A profile by its key as the file at `near` finds it, or by its path relative to that file.

@@ -14,7 +14,7 @@ use super::problem::Problem;
 
 /// Step of a derivative, as a part of a parameter's scale: far above the rounding to
 /// nanoseconds, far below what the data resolve.
-const STEP: f64 = 1e-4;
+pub(super) const STEP: f64 = 1e-4;
 /// Starts keep this far from the bounds, where the transform has no slope.
 const MARGIN: f64 = 0.02;
 

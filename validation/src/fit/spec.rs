@@ -235,6 +235,14 @@ fn check(name: &str, raw: &RawSpec, faults: &mut Vec<Diagnostic>) {
     }
     for (at, free) in raw.parameters.iter().enumerate() {
         let (low, high) = (*free.low.get_ref(), *free.high.get_ref());
+        if free.name.get_ref().trim().is_empty() {
+            fault(
+                free.name.span(),
+                "a parameter without a name".to_owned(),
+                "must say what it is",
+                "as `name = \"prefill, s/token\"`",
+            );
+        }
         if raw.parameters[..at]
             .iter()
             .any(|f| f.name.get_ref() == free.name.get_ref())
@@ -258,6 +266,13 @@ fn check(name: &str, raw: &RawSpec, faults: &mut Vec<Diagnostic>) {
                 free.high.span(),
                 format!("`high` is {high}"),
                 "must be above `low`",
+                "bounds are what the number could possibly be",
+            );
+        } else if free.scale == Scale::Log && !(high / low).is_finite() {
+            fault(
+                free.low.span(),
+                format!("`low` is {low:e}"),
+                "too small for a log scale up to `high`: their ratio is no finite number",
                 "bounds are what the number could possibly be",
             );
         }

@@ -235,6 +235,7 @@ impl Compared {
                 document["error_in"] = json!(if self.in_points() { "points" } else { "%" });
                 document["inside"] = json!(self.inside());
                 document["missing"] = json!(prediction.missing);
+                document["played"] = json!(prediction.played);
                 document["failed_draws"] = json!(prediction.failed);
                 if let Some((bound, met)) = self.bound() {
                     document["bound"] = json!(bound);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::conditions;
 use super::metric::Metric;
 use super::rows::Row;
 use crate::words::count;
@@ -67,49 +68,49 @@ macro_rules! experiments {
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[Experiment] = experiments! {
     m4max {
-    "table1a" [", 2 frames"] "mlx-gpu-only" => own("table1a-2-gpu");
-    "table1a" [", 2 frames"] "crossinfer" => own("table1a-2-pipelined");
-    "table1a" [", 4 frames"] "mlx-gpu-only" => own("table1a-4-gpu");
-    "table1a" [", 4 frames"] "crossinfer" => own("table1a-4-pipelined");
-    "table1a" [", 8 frames"] "mlx-gpu-only" => own("table1a-8-gpu");
-    "table1a" [", 8 frames"] "crossinfer" => own("table1a-8-pipelined");
-    "table1a" [", 16 frames"] "mlx-gpu-only" => own("table1a-16-gpu");
-    "table1a" [", 16 frames"] "crossinfer" => own("table1a-16-pipelined");
+    "table1a" ["2 frames"] "mlx-gpu-only" => own("table1a-2-gpu");
+    "table1a" ["2 frames"] "crossinfer" => own("table1a-2-pipelined");
+    "table1a" ["4 frames"] "mlx-gpu-only" => own("table1a-4-gpu");
+    "table1a" ["4 frames"] "crossinfer" => own("table1a-4-pipelined");
+    "table1a" ["8 frames"] "mlx-gpu-only" => own("table1a-8-gpu");
+    "table1a" ["8 frames"] "crossinfer" => own("table1a-8-pipelined");
+    "table1a" ["16 frames"] "mlx-gpu-only" => own("table1a-16-gpu");
+    "table1a" ["16 frames"] "crossinfer" => own("table1a-16-pipelined");
     "table3" [] "mlx" => own("table3-gpu");
     "table3" [] "crossinfer" => own("table3-pipelined");
-    "table5" ["0.8B", "32-token"] "serial" => under("table5-0.8b-32", "serial");
-    "table5" ["0.8B", "32-token"] "overlap" => own("table5-0.8b-32");
-    "table5" ["0.8B", "128-token"] "serial" => under("table5-0.8b-128", "serial");
-    "table5" ["0.8B", "128-token"] "overlap" => own("table5-0.8b-128");
-    "table5" ["2B", "32-token"] "serial" => under("table5-2b-32", "serial");
-    "table5" ["2B", "32-token"] "overlap" => own("table5-2b-32");
-    "table5" ["2B", "128-token"] "serial" => under("table5-2b-128", "serial");
-    "table5" ["2B", "128-token"] "overlap" => own("table5-2b-128");
-    "table5" ["4B", "32-token"] "serial" => under("table5-4b-32", "serial");
-    "table5" ["4B", "32-token"] "overlap" => own("table5-4b-32");
-    "table5" ["4B", "128-token"] "serial" => under("table5-4b-128", "serial");
-    "table5" ["4B", "128-token"] "overlap" => own("table5-4b-128");
-    "table5" ["9B", "32-token"] "serial" => under("table5-9b-32", "serial");
-    "table5" ["9B", "32-token"] "overlap" => own("table5-9b-32");
-    "table5" ["9B", "128-token"] "serial" => under("table5-9b-128", "serial");
-    "table5" ["9B", "128-token"] "overlap" => own("table5-9b-128");
+    "table5" ["Qwen3.5-0.8B", "32-token"] "serial" => under("table5-0.8b-32", "serial");
+    "table5" ["Qwen3.5-0.8B", "32-token"] "overlap" => own("table5-0.8b-32");
+    "table5" ["Qwen3.5-0.8B", "128-token"] "serial" => under("table5-0.8b-128", "serial");
+    "table5" ["Qwen3.5-0.8B", "128-token"] "overlap" => own("table5-0.8b-128");
+    "table5" ["Qwen3.5-2B", "32-token"] "serial" => under("table5-2b-32", "serial");
+    "table5" ["Qwen3.5-2B", "32-token"] "overlap" => own("table5-2b-32");
+    "table5" ["Qwen3.5-2B", "128-token"] "serial" => under("table5-2b-128", "serial");
+    "table5" ["Qwen3.5-2B", "128-token"] "overlap" => own("table5-2b-128");
+    "table5" ["Qwen3.5-4B", "32-token"] "serial" => under("table5-4b-32", "serial");
+    "table5" ["Qwen3.5-4B", "32-token"] "overlap" => own("table5-4b-32");
+    "table5" ["Qwen3.5-4B", "128-token"] "serial" => under("table5-4b-128", "serial");
+    "table5" ["Qwen3.5-4B", "128-token"] "overlap" => own("table5-4b-128");
+    "table5" ["Qwen3.5-9B", "32-token"] "serial" => under("table5-9b-32", "serial");
+    "table5" ["Qwen3.5-9B", "32-token"] "overlap" => own("table5-9b-32");
+    "table5" ["Qwen3.5-9B", "128-token"] "serial" => under("table5-9b-128", "serial");
+    "table5" ["Qwen3.5-9B", "128-token"] "overlap" => own("table5-9b-128");
     "table7" [] "A" => own("table7-a");
     "table7" [] "B" => own("table7-b");
     "table7" [] "C" => own("table7-c");
     "table7" [] "D" => own("table7-d");
     // Its rows on decode and prefill are those of table 14's lanes alone.
-    "table13" ["sequential_read"] "cpu" => own("table14-32");
-    "table13" ["sequential_read"] "metal" => own("table14-32");
+    "table13" ["sequential_read_1GiB"] "cpu" => own("table14-32");
+    "table13" ["sequential_read_1GiB"] "metal" => own("table14-32");
     "table13" ["prefill_1024"] "cpu" => under("table14-1024", CPU);
     "table13" ["prefill_1024"] "metal" => under("table14-1024", GPU);
     "table13" ["decode_prefix32"] "cpu" => under("table14-32", CPU);
     "table13" ["decode_prefix32"] "metal" => under("table14-32", GPU);
-    "table14" ["of 32 tokens"] "cpu" => under("table14-32", CPU);
-    "table14" ["of 32 tokens"] "metal" => under("table14-32", GPU);
-    "table14" ["of 32 tokens"] "cpu+metal" => own("table14-32");
-    "table14" ["of 1024 tokens"] "cpu" => under("table14-1024", CPU);
-    "table14" ["of 1024 tokens"] "metal" => under("table14-1024", GPU);
-    "table14" ["of 1024 tokens"] "cpu+metal" => own("table14-1024");
+    "table14" ["32 tokens"] "cpu" => under("table14-32", CPU);
+    "table14" ["32 tokens"] "metal" => under("table14-32", GPU);
+    "table14" ["32 tokens"] "cpu+metal" => own("table14-32");
+    "table14" ["1024 tokens"] "cpu" => under("table14-1024", CPU);
+    "table14" ["1024 tokens"] "metal" => under("table14-1024", GPU);
+    "table14" ["1024 tokens"] "cpu+metal" => own("table14-1024");
     }
     qcs6490 {
     // The contention model alone; the scenario only brings the SoC.
@@ -155,9 +156,15 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     "table12" ["EOS"] "cpu-only" => under("table12", CPU);
     "table12" ["EOS"] "gpu-only" => under("table12", GPU);
     "table12" ["EOS"] "crossinfer" => own("table12");
-    "fig9b" [] "state-aware dispatch" =>
+    "fig9b" ["short", "medium", "long"] "state-aware dispatch" =>
         own("fig9b-short"), under("fig9b-short", CPU), under("fig9b-short", GPU),
         own("fig9b-medium"), under("fig9b-medium", CPU), under("fig9b-medium", GPU),
+        own("fig9b-long"), under("fig9b-long", CPU), under("fig9b-long", GPU);
+    "fig9b" ["short"] "state-aware dispatch" =>
+        own("fig9b-short"), under("fig9b-short", CPU), under("fig9b-short", GPU);
+    "fig9b" ["medium"] "state-aware dispatch" =>
+        own("fig9b-medium"), under("fig9b-medium", CPU), under("fig9b-medium", GPU);
+    "fig9b" ["long"] "state-aware dispatch" =>
         own("fig9b-long"), under("fig9b-long", CPU), under("fig9b-long", GPU);
     "fig11c" [] "import over recompute" => own("fig11c-import"), own("fig11c-recompute");
     "fig11c" [] "import" => own("fig11c-import");
@@ -201,10 +208,7 @@ pub(super) fn recognised(row: &Row) -> bool {
 /// Whether a row is of a table or figure, and holds all these words.
 pub(super) fn holds(row: &Row, id: &str, words: &[&str]) -> bool {
     let parts = [&row.model, &row.setting, &row.config, &row.metric];
-    row.id == id
-        && words
-            .iter()
-            .all(|word| parts.iter().any(|part| part.contains(word)))
+    row.id == id && words.iter().all(|word| conditions::has(&parts, word))
 }
 
 /// What is played for a row, or why nothing is. A row may also compare two configurations of its table, as
@@ -230,12 +234,17 @@ pub fn experiment(row: &Row) -> Result<Vec<Play>, String> {
         let mut all = EXPERIMENTS.iter();
         all.find(|known| known.config == config && holds(row, known.id, known.about))
     };
-    let found = of_config(&row.config).map(|found| found.plays.to_vec());
     let both = || {
         let (this, other) = row.config.split_once(OVER)?;
-        Some([of_config(this)?.plays, of_config(other)?.plays].concat())
+        Some(vec![of_config(this)?, of_config(other)?])
     };
-    let plays = found.or_else(both).ok_or_else(|| unplayed(row))?;
+    let found = of_config(&row.config).map(|found| vec![found]);
+    let found = found.or_else(both).ok_or_else(|| unplayed(row))?;
+    let plays: Vec<Play> = found
+        .iter()
+        .flat_map(|found| found.plays)
+        .copied()
+        .collect();
     let Some(metric) = row.metric() else {
         return Err(format!(
             "no metric `{}`: there are {}",
@@ -252,6 +261,12 @@ pub fn experiment(row: &Row) -> Result<Vec<Play>, String> {
             row.metric,
             units.join(", ")
         ));
+    }
+    if let Some(why) = found
+        .iter()
+        .find_map(|known| conditions::differs(row, known))
+    {
+        return Err(why);
     }
     if let Err(needs) = metric.of_configurations(plays.len()) {
         return Err(format!(
@@ -298,8 +313,12 @@ mod tests {
     #[test]
     fn a_metric_is_read_from_as_many_configurations_as_it_needs() {
         let row = |id: &str, config: &str, metric: &str, unit: &str| {
+            let (model, setting) = match id {
+                "table9" => ("FastVLM-0.5B", ""),
+                _ => ("", "short, medium and long backlogs"),
+            };
             let text = format!(
-                "[[measurement]]\nid = '{id}'\nplatform = 'rk3588'\nmodel = 'FastVLM-0.5B'\nsetting = 'long backlogs'\n\
+                "[[measurement]]\nid = '{id}'\nplatform = 'rk3588'\nmodel = '{model}'\nsetting = '{setting}'\n\
                  config = '{config}'\nmetric = '{metric}'\nunit = '{unit}'\nvalue = 1\nrole = 'outcome'\n"
             );
             read_measurements("m.toml", &text).unwrap().rows.remove(0)

@@ -20,6 +20,8 @@ use crate::folder::Stock;
 
 /// How a scenario's note begins that says what is not known of an experiment.
 const MISSING: &str = "Missing:";
+/// How a scenario begins a note on what it took the workload to be.
+const INFERRED: &str = "Inferred";
 
 /// How intervals are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,19 @@ pub struct Prediction {
     pub basis: Basis,
     /// What its scenarios say is not known of the experiment: their notes that begin with `Missing:`.
     pub missing: Vec<String>,
+    /// What was played for it, in the order of what it compares.
+    pub played: Vec<PlayedAs>,
+}
+
+/// A scenario under a policy, as it was played.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct PlayedAs {
+    /// The scenario: a name of `scenarios/published/`, or a file's path.
+    pub scenario: String,
+    /// The policy; absent where nothing is dispatched, since the contention model alone is read.
+    pub policy: Option<String>,
+    /// What the scenario says was inferred of the workload: its notes that begin with `Inferred`.
+    pub inferred: Vec<String>,
 }
 
 /// The 5th to the 95th percentile of the draws, in the row's unit.
@@ -118,6 +133,23 @@ impl std::fmt::Debug for Lab<'_> {
         f.debug_struct("Lab")
             .field("draws", &self.draws)
             .finish_non_exhaustive()
+    }
+}
+
+impl PlayedAs {
+    /// Of a `kernel` only the chip is played: neither its policy nor its workload.
+    fn of(configuration: &Configuration, world: &World, kernel: bool) -> Self {
+        let (Scenario::Published(scenario) | Scenario::File(scenario)) = &configuration.scenario;
+        let notes = world.notes.iter().filter(|note| note.starts_with(INFERRED));
+        Self {
+            scenario: scenario.clone(),
+            policy: (!kernel).then(|| world.policy.to_string()),
+            inferred: if kernel {
+                Vec::new()
+            } else {
+                notes.cloned().collect()
+            },
+        }
     }
 }
 
@@ -197,6 +229,11 @@ impl<'s> Lab<'s> {
                 missing.push(note.trim().to_owned());
             }
         }
+        let kernel = metric.kernel(&row.config).is_some();
+        let shown = configurations.iter().zip(&played);
+        let shown =
+            shown.map(|(configuration, played)| PlayedAs::of(configuration, &played.world, kernel));
+        let shown = shown.collect();
         let varies = uncertain > 0 || replications > 1;
         let (interval, failed) = if varies {
             self.interval(row, &metric, factor, &configurations)
@@ -211,6 +248,7 @@ impl<'s> Lab<'s> {
             uncertain,
             basis: Basis::of(played.iter().map(|played| &played.world)),
             missing,
+            played: shown,
         })))
     }
 
@@ -429,6 +467,7 @@ mod tests {
             uncertain: 1,
             basis: Basis::default(),
             missing: Vec::new(),
+            played: Vec::new(),
         };
         assert!(with(0.9, Some((1.0, 2.0))).beside_itself());
         assert!(with(2.1, Some((1.0, 2.0))).beside_itself());

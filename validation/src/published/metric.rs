@@ -286,7 +286,8 @@ impl Base {
 }
 
 const POWERLESS: &str = "the profile says nothing of power";
-const NO_KERNEL_AGAINST: &str = "a read kernel is compared with nothing";
+const NO_KERNEL_AGAINST: &str =
+    "a read kernel is read of one configuration: state those that are compared as a row each";
 
 fn engines(world: &World) -> Vec<&str> {
     world.engines.iter().map(|e| e.name.as_str()).collect()

@@ -66,6 +66,11 @@ pub(crate) fn play(world: &World, run: u32) -> Result<Outcome, Faults> {
 /// The rate at which engine `victim` reads while the engines of `config` (names with `+` between) all
 /// do: ports and contention, GB/s. `Err` names an engine that the SoC does not have.
 pub(crate) fn read_kernel(world: &World, victim: &str, config: &str) -> Result<f64, String> {
+    if let Some((first, _)) = victim.split_once('+') {
+        return Err(format!(
+            "of the engines that read together, `{config}`, none is named: one is, as in `read_bandwidth_{first}`"
+        ));
+    }
     let engine = |name: &str| {
         // Apple's name for the GPU's interface.
         let name = if name == "metal" { "gpu" } else { name };

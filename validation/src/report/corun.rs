@@ -1,5 +1,6 @@
 //! Contention models held against a co-run matrix, as a section.
 
+use super::markdown::{code, escape};
 use super::{Section, Table, significant};
 use crate::corun::Score;
 use crate::words::plain;
@@ -7,8 +8,9 @@ use crate::words::plain;
 /// The number that a peak bounds.
 const BANDWIDTH: &str = "bandwidth_gbps";
 
-/// How every model fares, and what was fitted; `peak`: the memory's, GB/s, if one was given.
-pub fn corun(scores: &[Score], peak: Option<f64>) -> Section {
+/// How every model fares, and what was fitted; `peak`: the memory's, GB/s, if one was given. `matrix`: the file, with what
+/// its comments say of the chip and of who measured.
+pub fn corun(scores: &[Score], peak: Option<f64>, matrix: (&str, &[String])) -> Section {
     let mut table = Table::new(&[
         "model",
         ">parameters",
@@ -53,12 +55,24 @@ pub fn corun(scores: &[Score], peak: Option<f64>) -> Section {
     Section::new(
         "Contention",
         &[
+            measured(matrix),
             explanation.to_owned(),
             bound(scores, peak),
             table.markdown(),
             numbers.markdown(),
         ],
     )
+}
+
+/// What was measured, as far as the file says.
+fn measured((file, comments): (&str, &[String])) -> String {
+    let says = if comments.is_empty() {
+        "which does not say of which chip it is nor who measured it (lines that begin with `#` would)".to_owned()
+    } else {
+        let says: Vec<String> = comments.iter().map(|line| escape(line)).collect();
+        format!("which says: {}", says.join(" "))
+    };
+    format!("The matrix is {}, {says}.", code(file))
 }
 
 /// What bounds the fitted bandwidth.

@@ -115,6 +115,7 @@ mod tests {
                 uncertain: 0,
                 basis: Basis::default(),
                 missing: Vec::new(),
+                played: Vec::new(),
             })),
         });
         let comparison = Comparison {

@@ -11,6 +11,7 @@ mod fits;
 mod live;
 mod markdown;
 mod oracles;
+mod played;
 mod published;
 mod table;
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::figures::in_no_figure;
 use super::markdown::{code, escape};
+use super::played::played;
 use super::{Section, Table, significant};
 use crate::published::{
     Bound, Compared, Comparison, Errors, Interval, Prediction, Role, Row, experiment,
@@ -20,6 +21,7 @@ pub fn published(comparison: &Comparison) -> Vec<Section> {
         sources(comparison),
         predictions(comparison, &notes),
         residuals(comparison, &notes),
+        played(comparison),
         not_covered(comparison),
         basis(comparison, &notes),
     ]
@@ -237,6 +239,7 @@ fn predictions(comparison: &Comparison, notes: &Notes<'_>) -> Section {
         "Predicted",
         &[
             text,
+            notes.shared(comparison, Role::Outcome),
             table.markdown(),
             none.unwrap_or_default(),
             failed(comparison, Role::Outcome),
@@ -253,6 +256,7 @@ fn residuals(comparison: &Comparison, notes: &Notes<'_>) -> Section {
         "Residuals of calibration rows",
         &[
             text.to_owned(),
+            notes.shared(comparison, Role::Calibration),
             table.markdown(),
             none.unwrap_or_default(),
             failed(comparison, Role::Calibration),
@@ -472,6 +476,27 @@ impl<'c> Notes<'c> {
         let own =
             parts(&row.setting).filter(|part| !common.is_some_and(|common| common.contains(part)));
         own.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The parts of settings that the table leaves out, since all rows of a table or series have them.
+    fn shared(&self, comparison: &Comparison, role: Role) -> String {
+        let mut by: BTreeMap<String, String> = BTreeMap::new();
+        for compared in comparison.predicted(role) {
+            let common = self.common.get(compared.row.id.as_str());
+            if let Some(common) = common.filter(|common| !common.is_empty()) {
+                by.insert(compared.row.series(), escape(&common.join(", ")));
+            }
+        }
+        if by.is_empty() {
+            return String::new();
+        }
+        let list = by
+            .iter()
+            .map(|(series, says)| format!("- {}: {says}", escape(series)));
+        format!(
+            "The setting that all rows of one table share, which is not repeated below:\n\n{}",
+            list.collect::<Vec<_>>().join("\n")
+        )
     }
 
     fn letters<'k>(&self, keys: impl Iterator<Item = &'k String>) -> String {

@@ -252,3 +252,74 @@ fn what_readings_of_table_12_were_tried() {
         ),
     ]);
 }
+
+#[test]
+fn what_rows_that_were_read_came_to() {
+    let Some(fitted) = comparison(0, |_, role| role == Role::Calibration) else {
+        println!("no published measurements here");
+        return;
+    };
+    let rows = |wanted: &[&str], config: &str, metrics: &[&str]| {
+        let rows = fitted.predicted(Role::Calibration);
+        let rows = rows.filter(|compared| {
+            let row = &compared.row;
+            wanted
+                .iter()
+                .any(|words| format!("{} {} {}", row.id, row.model, row.setting).contains(words))
+                && row.config == config
+                && metrics.contains(&row.metric.as_str())
+        });
+        rows.map(|compared| {
+            (
+                compared.prediction().unwrap().value,
+                compared.error().unwrap(),
+            )
+        })
+        .collect::<Vec<_>>()
+    };
+    let worst = |rows: &[(f64, f64)]| {
+        rows.iter()
+            .fold(0.0, |most: f64, (_, error)| most.max(error.abs()))
+    };
+    // In the order of the file: 2, 4, 8 and 16 frames.
+    let line = rows(&["table1a"], "mlx-gpu-only", &["completion"]);
+    let [(two, _), .., (sixteen, _)] = line.as_slice() else {
+        panic!("{line:?}")
+    };
+    let frame = (sixteen - two) / 14.0;
+    let cpu = rows(
+        &[
+            "table9 FastVLM-0.5B",
+            "table12 OneVision-0.5B INT4 two streams, 112-token",
+        ],
+        "cpu-only",
+        &["throughput", "ttft_mean"],
+    );
+    assert_eq!((line.len(), cpu.len()), (4, 4));
+    let at_once = tried(|_: &str, text: &str| {
+        if text.contains("title = \"Figure 16") {
+            text.replace("users = 1", "users = 4")
+        } else {
+            text.to_owned()
+        }
+    });
+    let at_once = at_once.unwrap();
+    let change = |metric| value(&at_once, ["fig16", "", "reuse over rebuild", metric]);
+    hold(&[
+        format!(
+            "{:.2} s and {frame:.3} s a frame, which the costs here come to, fit within {:.1} %.",
+            two - 2.0 * frame,
+            worst(&line)
+        ),
+        format!(
+            "four CPU rows of tables 9 and 12 fit within {:.1} %",
+            worst(&cpu)
+        ),
+        format!(
+            "All four at once would give {:.1} times the throughput and {:.0} % TTFT",
+            change("throughput_ratio"),
+            change("ttft_mean_change")
+        )
+        .replace('-', "−"),
+    ]);
+}

@@ -95,6 +95,66 @@ fn numbers_come_back_within_their_intervals() {
     }
 }
 
+/// Two rows and two numbers, `fixed + tokens · each`: an outcome at other sizes is a sum of the two rows, and its range is
+/// that of the sum.
+#[test]
+fn the_range_of_a_prediction_is_that_of_the_whole_confidence_set() {
+    let number = |name: &str, part: &str, bounds| {
+        let path = format!("engines.cpu.stages.query_prefill.{part}");
+        parameter(name, "board/vlm", &path, bounds).replace("'log'", "'linear'")
+    };
+    let free = [
+        number("fixed", "fixed_s", (0.0, 20.0)),
+        number("each", "per_token_s", (0.0, 0.02)),
+    ];
+    let spec = spec(&free, "metric = ['ttft_mean']");
+    // One question: its first token is fixed + each · prompt, and one step of the decode, which nothing moves.
+    let mut board = Board::new(GUESS);
+    for (name, prompt) in [("a", 1000), ("b", 1200), ("c", 2000)] {
+        let text = board.text("short.toml").replace("copies = 4\n", "");
+        let text = text.replace("prompt_tokens = 288", &format!("prompt_tokens = {prompt}"));
+        board = board.plus(&format!("{name}.toml"), &text);
+    }
+    let row = |name: &str, value: f64, role: &str| {
+        format!(
+            "[[measurement]]\nid = '{name}'\nplatform = 'board'\nconfig = 'single:cpu'\nmetric = 'ttft_mean'\n\
+             unit = 's'\nvalue = {value}\nsd = 0.1\nrole = '{role}'\nscenario = '{name}.toml'\npolicy = 'single:cpu'\n"
+        )
+    };
+    let text =
+        row("a", 14.0, "calibration") + &row("b", 16.0, "calibration") + &row("c", 24.0, "outcome");
+    let measured = validation::published::read_measurements("m.toml", &text).unwrap();
+    let found = fit(&board, &spec, &measured).unwrap_or_else(|faults| panic!("{faults}"));
+    let [held] = found.predicted.as_slice() else {
+        panic!("{:?}", found.predicted)
+    };
+    // c = 5 b − 4 a.
+    let half = 1.959_964 * 0.1 * 5.0_f64.hypot(4.0);
+    assert!((held.value - 24.0).abs() < 0.01, "{held:?}");
+    for end in [held.value - held.low, held.high - held.value] {
+        assert!(
+            (0.99 * half..=1.0001 * half).contains(&end),
+            "{end}, not {half}"
+        );
+    }
+}
+
+/// Nor is anything said of it.
+#[test]
+fn a_fit_whose_rows_see_nothing_says_so() {
+    let measured = measure(&WANTED, 1.0);
+    let free = [stage("gpu decode", "gpu", "decode")];
+    let found = fit(
+        &Board::new(GUESS),
+        &spec(&free, "config = ['single:cpu']"),
+        &measured,
+    )
+    .unwrap();
+    assert!(!found.parameters[0].seen);
+    let text = report::document("", &report::fit(&found));
+    assert!(text.contains("NO ROW SEES IT"), "{text}");
+}
+
 #[test]
 fn without_errors_the_truth_is_found() {
     let fit = run(&four(), &measure(&WANTED, 0.0));

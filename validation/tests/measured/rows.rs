@@ -352,7 +352,7 @@ fn faults_of_names_come_all_at_once() {
         "m.toml:53:10: the SoC has no engine `npu`, but `cpu`, `gpu`",
         "m.toml:65:22: unknown policy `worst`",
         "m.toml:69:10: the SoC has no engine `own`, but cpu, gpu: cannot be read (help: the `config` of a `read_bandwidth_cpu` row",
-        "m.toml:81:10: a read kernel is compared with nothing",
+        "m.toml:81:10: a read kernel is read of one configuration",
         "m.toml:96:12: the row is of `m4max`, the scenario that plays it of `board`",
         "m.toml:98:9: `value` is -3 req/s: must be at least 0",
         "bad.toml:6:1: unknown key `copys`",
@@ -436,6 +436,27 @@ fn a_row_says_itself_what_it_is_measured_against_beside_an_experiment() {
     )));
     assert_eq!(beside.rows[0].predicted, alone.rows[0].predicted);
     assert!(beside.rows[0].prediction().unwrap().value > 1.0);
+}
+
+#[test]
+fn the_report_says_what_was_played_for_each_row() {
+    let text = row(
+        "metric = 'throughput_ratio'\nunit = 'x'\nscenario = 'short.toml'\npolicy = 'naive'\nagainst = { policy = 'single:cpu' }\n",
+    );
+    let comparison = comparison(&text);
+    let document = report::document("", &report::published(&comparison));
+    let line = document
+        .lines()
+        .find(|line| line.contains("| short.toml |"));
+    assert!(
+        line.is_some_and(|line| line.contains("naive; single:cpu")),
+        "{document}"
+    );
+    let played = &comparison.json()["rows"][0]["played"];
+    assert_eq!(
+        (&played[1]["scenario"], &played[1]["policy"]),
+        (&"short.toml".into(), &"single:cpu".into())
+    );
 }
 
 #[test]

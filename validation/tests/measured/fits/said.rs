@@ -150,6 +150,15 @@ fn faults_of_a_fit_point_at_it() {
         (format!("name = 'p'\nlow = 2\nhigh = 1\n{sets}"), "f.toml:7:8: `high` is 1: must be above `low`"),
         (format!("name = 'p'\nlow = 0\nhigh = 1\nscale = 'log'\n{sets}"), "f.toml:6:7: `low` is 0"),
         ("name = 'p'\nlow = 0\nhigh = 1\nsets = []\n".to_owned(), "`p` sets nothing"),
+        (format!("name = ''\nlow = 0\nhigh = 1\n{sets}"), "f.toml:5:8: a parameter without a name"),
+        (
+            format!("name = 'p'\nlow = 1e-320\nhigh = 1\nscale = 'log'\n{sets}"),
+            "f.toml:6:7: `low` is 1e-320: too small for a log scale",
+        ),
+        (
+            "name = 'p'\nlow = 1\nhigh = 9\nsets = [{ profile = 'board/soc', paths = ['cpu.cores'] }]\n".to_owned(),
+            "`cpu.cores` is a count: cannot be free",
+        ),
         (
             "name = 'p'\nlow = 0\nhigh = 1\nsets = [{ profile = 'board/vlm', paths = ['engines.cpu.stages.decode.per_token'] }]\n".to_owned(),
             "has no number `engines.cpu.stages.decode.per_token`: not there (help: the nearest are engines.cpu.stages.decode.per_token_s",
