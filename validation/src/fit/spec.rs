@@ -234,7 +234,7 @@ fn check(name: &str, raw: &RawSpec, faults: &mut Vec<Diagnostic>) {
         );
     }
     for (at, free) in raw.parameters.iter().enumerate() {
-        let (low, high) = (*free.low.get_ref(), *free.high.get_ref());
+        let high = *free.high.get_ref();
         if free.name.get_ref().trim().is_empty() {
             fault(
                 free.name.span(),
@@ -254,27 +254,8 @@ fn check(name: &str, raw: &RawSpec, faults: &mut Vec<Diagnostic>) {
                 "a parameter that stands in several places lists them in `sets`",
             );
         }
-        if !(low.is_finite() && low >= 0.0) || free.scale == Scale::Log && low <= 0.0 {
-            fault(
-                free.low.span(),
-                format!("`low` is {low}"),
-                "must be at least 0, and above 0 on a log scale",
-                "profiles hold no negative numbers",
-            );
-        } else if !(high.is_finite() && high > low) {
-            fault(
-                free.high.span(),
-                format!("`high` is {high}"),
-                "must be above `low`",
-                "bounds are what the number could possibly be",
-            );
-        } else if free.scale == Scale::Log && !(high / low).is_finite() {
-            fault(
-                free.low.span(),
-                format!("`low` is {low:e}"),
-                "too small for a log scale up to `high`: their ratio is no finite number",
-                "bounds are what the number could possibly be",
-            );
+        if let Some((span, says, label, help)) = bounds(free) {
+            fault(span, says, label, help);
         }
         if free.sets.iter().all(|target| target.paths.is_empty()) {
             fault(
@@ -307,6 +288,27 @@ fn check(name: &str, raw: &RawSpec, faults: &mut Vec<Diagnostic>) {
             }
         }
     }
+}
+
+/// What is wrong with a parameter's bounds: where, what, its label and its help.
+fn bounds(free: &RawFree) -> Option<(Range<usize>, String, &'static str, &'static str)> {
+    const BOUNDS: &str = "bounds are what the number could possibly be";
+    let (low, high) = (*free.low.get_ref(), *free.high.get_ref());
+    if !(low.is_finite() && low >= 0.0) || free.scale == Scale::Log && low <= 0.0 {
+        let label = "must be at least 0, and above 0 on a log scale";
+        let help = "profiles hold no negative numbers";
+        return Some((free.low.span(), format!("`low` is {low}"), label, help));
+    }
+    if !(high.is_finite() && high > low) {
+        let says = format!("`high` is {high}");
+        return Some((free.high.span(), says, "must be above `low`", BOUNDS));
+    }
+    if free.scale == Scale::Log && !(high / low).is_finite() {
+        let says = format!("`low` is {low:e}");
+        let label = "too small for a log scale up to `high`: their ratio is no finite number";
+        return Some((free.low.span(), says, label, BOUNDS));
+    }
+    None
 }
 
 impl RawFree {

@@ -391,10 +391,10 @@ mod tests {
 
     fn why(model: &str, id: &str, setting: &str, config: &str, metric: &str) -> Option<String> {
         let known = super::super::EXPERIMENTS.iter();
-        let platform = known
+        let mut platform = known
             .filter(|known| known.id == id)
             .map(|known| known.platform);
-        let platform = platform.last().unwrap();
+        let platform = platform.next_back().unwrap();
         let unit = match metric {
             "throughput" => "req/s",
             "decode" => "tok/s",
