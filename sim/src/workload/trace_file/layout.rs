@@ -152,6 +152,9 @@ pub(super) fn missing(names: &[&str]) -> (String, Option<String>) {
         Some((_, name)) if wanted == "time_s" => {
             format!("if `{name}` is in seconds, rename it to `time_s`")
         }
+        Some((_, name)) if unit(name) != unit(wanted) => {
+            format!("give the times of `{name}` as `{wanted}`, in its unit")
+        }
         Some((_, name)) => format!("rename `{name}` to `{wanted}`"),
         None if wanted == "time_s" => {
             "add a column `time_s` with the time of each arrival in seconds".to_owned()
@@ -161,7 +164,32 @@ pub(super) fn missing(names: &[&str]) -> (String, Option<String>) {
     (label, Some(help))
 }
 
+/// Unit of time that a name ends in, if it does.
+fn unit(name: &str) -> Option<&str> {
+    let end = name.rsplit('_').next()?;
+    ["s", "ms", "us", "ns"]
+        .into_iter()
+        .find(|&unit| unit == end)
+}
+
 /// Likeness of two names, case aside, from 0 to 1.
 fn similarity(a: &str, b: &str) -> f64 {
     strsim::jaro_winkler(&a.to_lowercase(), &b.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    /// Renaming microseconds to nanoseconds would be wrong by a thousand.
+    #[test]
+    fn a_column_in_another_unit_is_not_to_be_renamed() {
+        let help = |time| {
+            missing(&[time, "input_toks", "output_toks"])
+                .1
+                .unwrap_or_default()
+        };
+        assert!(help("arrival_times_ns").starts_with("rename `arrival_times_ns` to"));
+        assert!(help("arrival_time_us").contains("in its unit"));
+    }
 }
