@@ -12,6 +12,7 @@ pub mod affinity;
 pub mod calibrate;
 mod cancel;
 mod clock;
+pub mod cpu_time;
 pub mod devices;
 pub mod engine;
 #[cfg(all(feature = "live-llama", feature = "live-ort"))]

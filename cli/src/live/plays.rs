@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hw::calibrate::{Measured, Measurer, Plan};
+use hw::cpu_time::CpuTime;
 use hw::live::{Live, Mismatch, Reference};
 use hw::rig::{Options, Outcome, Rig};
 use sim::check::Check;
@@ -281,6 +282,7 @@ fn beside(world: &World, live: &Live, outcome: &Outcome, play: Play) -> Result<P
         arrivals_late_s: outcome.arrivals.mean().as_secs_f64(),
         ends_late_s: outcome.ends.mean().as_secs_f64(),
         answers: outcome.answers.len(),
+        stolen: outcome.cpu_time.and_then(CpuTime::stolen_share),
         ..Played::default()
     };
     if play.repeat > 0 {

@@ -261,5 +261,14 @@ fn answers(played: &[Played]) -> String {
         sum(|one| one.differ)
     );
     paragraph(&mut text, &says);
+    let stolen = played.iter().filter_map(|one| one.stolen);
+    let stolen: Vec<f64> = stolen.map(|share| 100.0 * share).collect();
+    if let Some(most) = stolen.iter().copied().reduce(f64::max) {
+        let says = format!(
+            "Of the CPU time that was wanted, the host gave {:.1} % to other machines on average, {most:.1} % in the worst run.",
+            stolen.iter().sum::<f64>() / stolen.len() as f64
+        );
+        paragraph(&mut text, &says);
+    }
     text
 }

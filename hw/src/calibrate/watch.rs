@@ -4,6 +4,7 @@ use sim::spec::soc::EngineKind;
 use sim::world::World;
 
 use super::point::{Measured, Point};
+use crate::cpu_time::CpuTime;
 
 /// Part of a time beyond which something is said of it.
 const WORTH_SAYING: f64 = 0.03;
@@ -12,23 +13,16 @@ const WORTH_SAYING: f64 = 0.03;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watch {
     load: Option<f64>,
-    times: Option<Times>,
-}
-
-/// CPU time of all cores since the system started, in its ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Times {
-    all: u64,
-    stolen: u64,
+    cpu_time: Option<CpuTime>,
 }
 
 impl Watch {
     /// Looks at the system.
     pub fn start() -> Self {
-        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let averages = std::fs::read_to_string("/proc/loadavg");
         Self {
-            load: load(&read("/proc/loadavg")),
-            times: times(&read("/proc/stat")),
+            load: load(&averages.unwrap_or_default()),
+            cpu_time: CpuTime::now(),
         }
     }
 }
@@ -36,18 +30,6 @@ impl Watch {
 /// The load average of the last minute; `None` where the system does not tell.
 fn load(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
-}
-
-/// Of Linux's `/proc/stat`.
-fn times(text: &str) -> Option<Times> {
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let fields: Option<Vec<u64>> = line.split_whitespace().map(|x| x.parse().ok()).collect();
-    let fields = fields?;
-    Some(Times {
-        // Guests' times, the last two, are within the user's.
-        all: fields.iter().take(8).sum(),
-        stolen: *fields.get(7)?,
-    })
 }
 
 /// What to say of a measurement of a world's lanes that began with `watch` and ends now.
@@ -76,15 +58,13 @@ fn since(
     if let Some(load) = began.load.filter(|&load| load > 0.5) {
         warnings.push(format!("the load average was {load} before it began"));
     }
-    if let Some((before, after)) = began.times.zip(ended.times) {
-        let all = after.all.saturating_sub(before.all).max(1);
-        let stolen = after.stolen.saturating_sub(before.stolen) as f64 / all as f64;
-        if stolen > WORTH_SAYING {
-            warnings.push(format!(
-                "the host gave {:.0} % of the CPU time to other machines",
-                100.0 * stolen
-            ));
-        }
+    let looks = began.cpu_time.zip(ended.cpu_time);
+    let stolen = looks.and_then(|(before, after)| after.since(before).stolen_share());
+    if let Some(stolen) = stolen.filter(|&stolen| stolen > WORTH_SAYING) {
+        warnings.push(format!(
+            "of the CPU time that was wanted, the host gave {:.0} % to other machines",
+            100.0 * stolen
+        ));
     }
     for (point, series) in &measured.series {
         let Point::Clock { lane } = point else {
@@ -111,20 +91,15 @@ mod tests {
 
     use super::*;
 
-    const STAT: &str = "cpu  100 0 50 800 10 0 0 40 5 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
-
-    fn watch(load: f64, all: u64, stolen: u64) -> Watch {
+    fn watch(load: f64, wanted: u64, stolen: u64) -> Watch {
         Watch {
             load: Some(load),
-            times: Some(Times { all, stolen }),
+            cpu_time: Some(CpuTime { wanted, stolen }),
         }
     }
 
     #[test]
     fn the_system_is_read() {
-        let found = times(STAT).expect("it is one");
-        assert_eq!((found.all, found.stolen), (1000, 40));
-        assert_eq!(times("intr 5"), None);
         assert_eq!(load("0.52 0.58 0.59 1/467 2903"), Some(0.52));
         assert_eq!(load(""), None);
     }

@@ -35,6 +35,7 @@ pub use self::outcome::{Answer, Failure, Lateness, Outcome, StartError};
 use crate::cancel::{CancelToken, Signal};
 use crate::clock::Clock;
 pub use crate::clock::Pace;
+use crate::cpu_time::CpuTime;
 use crate::engine::{Done, Engine, EngineError, Notice, Order};
 use crate::tickets::Tickets;
 use crate::worker::{Mailbox, Message, Report, Worker};
@@ -112,6 +113,8 @@ pub struct Rig<'w> {
     /// Time of the last input.
     last: Instant,
     outcome: Outcome,
+    /// When the clock started.
+    cpu_time: Option<CpuTime>,
 }
 
 impl<'w> Rig<'w> {
@@ -149,6 +152,7 @@ impl<'w> Rig<'w> {
             tickets: Tickets::new(world),
             last: Instant::ZERO,
             outcome: Outcome::default(),
+            cpu_time: None,
         };
         for (index, engine) in engines.into_iter().enumerate() {
             rig.add_lane(LaneId(index as u8), engine, sender.clone())?;
@@ -156,6 +160,7 @@ impl<'w> Rig<'w> {
         drop(sender);
         rig.await_engines()?;
         rig.clock.start();
+        rig.cpu_time = CpuTime::now();
         Ok(rig)
     }
 
@@ -217,6 +222,8 @@ impl<'w> Rig<'w> {
 
     /// Ends all lanes and says what the run left. Never waits longer than [`Options::grace`].
     pub fn shutdown(mut self) -> Outcome {
+        let looks = CpuTime::now().zip(self.cpu_time);
+        self.outcome.cpu_time = looks.map(|(now, began)| now.since(began));
         self.stop();
         std::mem::take(&mut self.outcome)
     }

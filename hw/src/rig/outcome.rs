@@ -6,6 +6,7 @@ use sim::dispatch::Completion;
 use sim::time::{Duration, Instant};
 use sim::world::{LaneId, StreamId};
 
+use crate::cpu_time::CpuTime;
 use crate::engine::{EngineError, Item, Order};
 
 /// Why a rig cannot start.
@@ -101,4 +102,6 @@ pub struct Outcome {
     pub published: Vec<(StreamId, Item)>,
     /// Lanes whose threads did not end when told to, and were left behind.
     pub stuck: Vec<LaneId>,
+    /// What the machine's cores were asked for meanwhile, where the system tells.
+    pub cpu_time: Option<CpuTime>,
 }

@@ -177,6 +177,10 @@ pub struct Played {
     pub checked: usize,
     /// Those of them that differ from it.
     pub differ: usize,
+    /// Share of the CPU time wanted during the run that a hypervisor gave to others, 0 to 1; `None` where the
+    /// system does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<f64>,
 }
 
 /// The result of a validation, as a file keeps it.
