@@ -256,8 +256,14 @@ fn checks_are_measured_and_held_against_the_profile() {
     });
 }
 
-/// What a machine would measure that is exactly as the table says.
+/// What a machine would measure that is as the table says, but for 2 % of noise in each sample.
 fn ideal(world: &World) -> Measured {
+    of_machine(world, |point, round| [0.98, 1.0, 1.02][(point + round) % 3])
+}
+
+/// The same of a machine that takes `factor` of the table's time, by point, counted among those of
+/// its stage, and round.
+fn of_machine(world: &World, factor: impl Fn(usize, usize) -> f64) -> Measured {
     let mut measured = Measured::default();
     let mut add = |engine: &str, kind, size: u64, context| {
         let point = Point::Stage {
@@ -267,9 +273,11 @@ fn ideal(world: &World) -> Measured {
             context,
         };
         let wall_s = truth(world, &point);
-        for factor in [0.98, 1.0, 1.02] {
+        let alike = |other: &&Point| matches!(other, Point::Stage { engine: on, kind: of, .. } if *on == engine && *of == kind);
+        let nth = measured.series.keys().filter(alike).count();
+        for round in 0..3 {
             let timed = Timed {
-                wall_s: factor * wall_s,
+                wall_s: factor(nth, round) * wall_s,
                 cpu_s: Some(wall_s),
             };
             measured.add(point.clone(), timed);
@@ -317,6 +325,49 @@ fn ideal(world: &World) -> Measured {
     };
     measured.add(point, timed);
     measured
+}
+
+#[test]
+fn a_machine_that_is_slower_at_one_time_makes_no_stage_vary_within_a_run() {
+    let world = world("");
+    let drifts = of_machine(&world, |_, round| [0.9, 1.0, 1.1][round]);
+    let profile = profile(&world, &drifts, None, SOC, &provenance()).unwrap();
+    for quality in &profile.quality {
+        // One point's samples do not tell what they have in common.
+        if quality.fit.points > 1 {
+            assert!(quality.cv < 1e-6, "{quality:?}");
+            assert!((quality.drift.cv - 0.1).abs() < 1e-6, "{quality:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pause_of_the_machine_changes_no_cost() {
+    let world = world("");
+    let mut stalls = ideal(&world);
+    let point = Point::Stage {
+        engine: "cpu".into(),
+        kind: StageKind::QueryPrefill,
+        size: 49,
+        context: 200,
+    };
+    stalls.series.get_mut(&point).unwrap().wall[1] += 0.48;
+    let quiet = profile(&world, &ideal(&world), None, SOC, &provenance()).unwrap();
+    let stalled = profile(&world, &stalls, None, SOC, &provenance()).unwrap();
+    for (quiet, stalled) in quiet.quality.iter().zip(&stalled.quality) {
+        assert!(
+            (stalled.mean / quiet.mean - 1.0).abs() < 0.002,
+            "{stalled:?}"
+        );
+        assert!((stalled.cv - 0.02).abs() < 0.002, "{stalled:?}");
+        let of = stalled.engine == "cpu" && stalled.kind == StageKind::QueryPrefill;
+        assert_eq!(stalled.stalls.count, usize::from(of));
+    }
+    assert!(
+        stalled.costs.contains("1 more stalled, 0.48"),
+        "{}",
+        stalled.costs
+    );
 }
 
 #[test]

@@ -199,6 +199,7 @@ fn quality_rows(profile: &Profile) -> Vec<QualityRow> {
         stage: hw::calibrate::kind_name(quality.kind).to_owned(),
         points: quality.fit.points,
         samples: quality.samples,
+        stalled: (quality.stalls.count, quality.stalls.longest_s),
         cv: quality.cv,
         worst: worst(&quality.fit.residuals),
         left_out: (!quality.fit.left_out.is_empty()).then(|| worst(&quality.fit.left_out)),

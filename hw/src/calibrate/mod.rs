@@ -10,6 +10,7 @@
 //! - [`measure`]: walks the plan; keeps samples, which are saved as they come, so that it can go on later.
 //! - [`journal`]: samples as lines of text.
 //! - [`Drift`]: how much the machine is faster at one time than at another.
+//! - [`Stalls`]: its pauses, which are no part of a stage's cost.
 //! - [`fit`]: samples to cost forms, with residuals and leave-one-out errors.
 //! - [`profile`]: cost forms to a profile whose every number says where it was measured.
 //! - [`check`]: what the profile predicts of samples that no fit used.
@@ -19,6 +20,7 @@
 mod beside;
 mod drift;
 mod squares;
+mod stalls;
 mod twin;
 
 pub mod bench;
@@ -36,3 +38,4 @@ pub use drift::Drift;
 pub use measure::{Event, Measurer};
 pub use plan::Plan;
 pub use point::{Measured, Point, Series, kind_name};
+pub use stalls::Stalls;

@@ -17,6 +17,8 @@ pub struct QualityRow {
     pub points: usize,
     /// Samples of all points.
     pub samples: usize,
+    /// How many more were stalls, and the longest of them, s.
+    pub stalled: (usize, f64),
     /// Spread of samples of one point.
     pub cv: f64,
     /// Worst relative error of the form.
@@ -67,7 +69,16 @@ pub fn quality(rows: &[QualityRow]) -> String {
         }
         table.row(cells);
     }
-    table.to_string()
+    let mut text = table.to_string();
+    for row in rows.iter().filter(|row| row.stalled.0 > 0) {
+        let (count, longest_s) = row.stalled;
+        let says = format!(
+            "{count} more of {} {} stalled, by {longest_s:.3} s at most: the machine paused. They are in the interval, not in cost and spread.",
+            row.engine, row.stage
+        );
+        paragraph(&mut text, &says);
+    }
+    text
 }
 
 /// Samples that no fit used, measured beside predicted; empty of none.

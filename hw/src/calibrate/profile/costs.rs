@@ -193,8 +193,17 @@ fn note(quality: &Quality, provenance: &Provenance) -> String {
             now.error
         )
     });
+    let stalls = quality.stalls;
+    let stalled = match stalls.count {
+        0 => String::new(),
+        count => format!(
+            "; {count} more stalled, {:.3} s at most, {:.1} % of the stage's time",
+            stalls.longest_s,
+            100.0 * stalls.share
+        ),
+    };
     format!(
-        "{date}, {host}, {versions}: {} samples of {} points, fitted to medians and multiplied by {:.3}, the mean of samples ÷ form; worst error of the form {:.1} %, {left_out}; its {} rounds differ by {:.1} %{cold}{refreshed}",
+        "{date}, {host}, {versions}: {} samples of {} points, fitted to medians and multiplied by {:.3}, the mean of samples ÷ form; worst error of the form {:.1} %, {left_out}; its {} rounds differ by {:.1} %{stalled}{cold}{refreshed}",
         quality.samples,
         quality.fit.points,
         quality.mean,

@@ -7,6 +7,7 @@ use super::ProfileError;
 use crate::calibrate::drift::Drift;
 use crate::calibrate::fit::{Fit, Mean, Terms, block, fit, fit_beside};
 use crate::calibrate::point::{Measured, Point, Series};
+use crate::calibrate::stalls::{self, Stalls};
 
 /// How well a stage's form fits, for people.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,10 +21,12 @@ pub struct Quality {
     /// Mean over all samples of time ÷ the form that fits the medians; the form has been multiplied by it,
     /// since costs are means. Above 1 where single samples took much longer than others.
     pub mean: f64,
-    /// Samples.
+    /// Samples, without those that stalled.
     pub samples: usize,
-    /// Spread of the samples of one point: coefficient of variation.
+    /// Spread of the samples of one point taken at about the same time: coefficient of variation.
     pub cv: f64,
+    /// What stalled: no part of the form or of the spread.
+    pub stalls: Stalls,
     /// How much the whole stage is faster at one time than at another.
     pub drift: Drift,
     /// What was measured after all of that, if anything was.
@@ -91,7 +94,9 @@ impl Quality {
             .map_or(self.drift.cv.powi(2) / rounds, |now| now.error.powi(2));
         let sampled = self.cv.powi(2) / self.samples.max(1) as f64 + self.drift.cv.powi(2) + common;
         // A cost cannot be negative.
-        (2.0 * (unexplained + sampled).sqrt()).min(0.9)
+        // How often it stalls while it is used is not known better than how often it did here.
+        let stalled = self.stalls.share.powi(2);
+        (2.0 * (unexplained + sampled + stalled).sqrt()).min(0.9)
     }
 }
 
@@ -114,10 +119,8 @@ pub(super) fn fits(
     for (index, engine) in world.engines.iter().enumerate() {
         let points = |kind| points(measured, &engine.name, kind);
         let means = |kind| {
-            points(kind)
-                .iter()
-                .map(|(mean, _)| *mean)
-                .collect::<Vec<_>>()
+            let (points, _) = points(kind);
+            points.iter().map(|(mean, _)| *mean).collect::<Vec<_>>()
         };
         // A decode shows best in what blocks an engine reads contexts; its other stages read the same ones.
         let block = block(&means(StageKind::Decode), Terms::DECODE);
@@ -146,15 +149,19 @@ pub(super) fn fits(
                 None => fit(&means(kind), terms(kind)),
             };
             let mut fit = fit.ok_or_else(missing)?;
-            let series = points(kind);
+            let (series, stalls) = points(kind);
             let mean = mean_of(&over_form(&series, &fit)).unwrap_or(1.0);
             fit.form.scale(mean);
             let refreshed = later.and_then(|later| {
-                Refreshed::of(&over_form(&self::points(later, &engine.name, kind), &fit))
+                let (series, _) = self::points(later, &engine.name, kind);
+                Refreshed::of(&over_form(&series, &fit))
             });
             if let Some(refreshed) = refreshed {
                 fit.form.scale(refreshed.factor());
             }
+            let walls = series.iter().map(|(_, series)| series.wall.as_slice());
+            let drift = Drift::of(walls);
+            let spread = spread(series.iter().map(|(_, series)| series));
             all.push(Quality {
                 engine: engine.name.clone(),
                 kind,
@@ -162,8 +169,11 @@ pub(super) fn fits(
                 fit,
                 mean,
                 samples: series.iter().map(|(_, series)| series.wall.len()).sum(),
-                cv: spread(series.iter().map(|(_, series)| *series)),
-                drift: Drift::of(series.iter().map(|(_, series)| series.wall.as_slice())),
+                // What samples of a round have in common, those of a run have too: it makes none of its stages later
+                // than another, and is in the interval.
+                cv: (spread.powi(2) - drift.cv.powi(2)).max(0.0).sqrt(),
+                stalls,
+                drift,
                 refreshed,
             });
         }
@@ -181,8 +191,8 @@ fn terms(kind: StageKind) -> Terms {
     }
 }
 
-/// The points of a stage on an engine, medians, with their samples.
-fn points<'m>(measured: &'m Measured, on: &str, of: StageKind) -> Vec<(Mean, &'m Series)> {
+/// The points of a stage on an engine, medians, with their samples but for those that stalled.
+fn points(measured: &Measured, on: &str, of: StageKind) -> (Vec<(Mean, Series)>, Stalls) {
     let points = measured
         .series
         .iter()
@@ -192,21 +202,25 @@ fn points<'m>(measured: &'m Measured, on: &str, of: StageKind) -> Vec<(Mean, &'m
                 kind,
                 size,
                 context,
-            } if engine == on && *kind == of => {
-                let mean = Mean {
-                    size: *size as f64,
-                    context: f64::from(*context),
-                    secs: series.median()?,
-                };
-                Some((mean, series))
-            }
+            } if engine == on && *kind == of => Some(((*size, *context), series.clone())),
             _ => None,
         });
-    points.collect()
+    let (at, mut series): (Vec<_>, Vec<_>) = points.unzip();
+    let stalls = stalls::take(of, &mut series);
+    let points = at.into_iter().zip(series).filter_map(|(at, series)| {
+        let (size, context) = at;
+        let mean = Mean {
+            size: size as f64,
+            context: f64::from(context),
+            secs: series.median()?,
+        };
+        Some((mean, series))
+    });
+    (points.collect(), stalls)
 }
 
 /// Time ÷ time by the form, of all samples.
-fn over_form(series: &[(Mean, &Series)], fit: &Fit) -> Vec<f64> {
+fn over_form(series: &[(Mean, Series)], fit: &Fit) -> Vec<f64> {
     let ratios = series.iter().flat_map(|(point, series)| {
         let form = fit.form.at(point.size, point.context);
         series.wall.iter().map(move |secs| secs / form)
