@@ -1,5 +1,6 @@
 //! Rows to cost files: one thing a file, every number with the line it came from.
 
+mod encoder;
 mod engine;
 mod repeats;
 mod sections;
@@ -199,16 +200,17 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
         if let Some(engine) = &options.engine {
             row.identity.insert("engine".to_owned(), engine.clone());
         }
+        kept.push(row);
+    }
+    let mut kept = encoder::beside(kept);
+    kept.retain(|row| {
         let chosen = options.only.iter().all(|(key, value)| {
             let found = row.identity.get(key);
             found.is_some_and(|found| found.eq_ignore_ascii_case(value))
         });
-        if !chosen {
-            left_out += 1;
-            continue;
-        }
-        kept.push(row);
-    }
+        left_out += usize::from(!chosen);
+        chosen
+    });
     // A key that no row has was meant to do something.
     let given = options.ignore.iter().map(|key| ("--ignore", key));
     let given = given.chain(options.only.iter().map(|(key, _)| ("--only", key)));

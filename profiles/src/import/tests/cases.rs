@@ -432,6 +432,84 @@ fn encode_by_core_count() {
     assert_eq!((of(0), of(1)), (6.0, 3.28));
 }
 
+/// The same table by what is said below it of its encoder.
+fn multimodal(remark: &str) -> String {
+    format!(
+        "### Multimodal\n\n| model | Stage | RK3588(w8a8) |\n| :- | :-: | :-: |\n| Toy-VL-2B | img-encoder(392*392) | {} |\n\
+         | | Prefill(len=196) | 600ms |\n| | Decode | 16 tokens/s |\n{remark}",
+        if remark.contains("one") {
+            "6.0s"
+        } else {
+            "3.28s"
+        }
+    )
+}
+
+#[test]
+fn an_encoder_has_its_own_precision_and_cores() {
+    let all = multimodal("\n- The img-encoder runs on RKNN with FP16, using all NPU cores.");
+    let done = plain(Kind::Rkllm, &[("t_v1.2.0.md", &all)]);
+    let text = done.file();
+    assert!(
+        text.contains("encode_cores = 3; encode_quant = fp16;"),
+        "{text}"
+    );
+    assert!(text.contains("in fp16, on 3 cores of the NPU"), "{text}");
+    assert!(!done.said().contains("is not stated"), "{}", done.said());
+    for stage in ["encode.fixed_s", "ingest.per_token_s", "decode.per_token_s"] {
+        assert!(done.number(&format!("engines.npu.stages.{stage}")) > 0.0);
+    }
+    // One core and three are two things, each with the language model, and never a third of the other.
+    let one = multimodal("\n* The img-encoder runs on RKNN with FP16, tested with one NPU core\n");
+    let both = plain(Kind::Rkllm, &[("t_v1.2.0.md", &all), ("u_v1.2.0.md", &one)]);
+    assert_eq!(both.files.len(), 2, "{}", both.said());
+    assert!(!both.notes.any(NoteKind::Conflict), "{}", both.said());
+    for (name, text) in &both.files {
+        let secs = if name.contains("cores-1") { 6.0 } else { 3.28 };
+        assert_eq!(
+            number(text, "engines.npu.stages.encode.fixed_s"),
+            secs,
+            "{name}"
+        );
+        assert!(text.contains("stages.decode]"), "{text}");
+    }
+    // Where nothing is said, that is said; where nothing is understood, too.
+    let done = plain(Kind::Rkllm, &[("t.md", &multimodal(""))]);
+    done.says(
+        NoteKind::Warning,
+        "t.md:5: in which precision and on how many NPU cores the encoder ran is not stated",
+    );
+    assert!(
+        done.file().contains("in a precision that is not stated"),
+        "{}",
+        done.file()
+    );
+    let done = plain(
+        Kind::Rkllm,
+        &[("t.md", &multimodal("\n- The img-encoder is fast.\n"))],
+    );
+    done.says(
+        NoteKind::Skipped,
+        "t.md:9: `- The img-encoder is fast.` is of the encoder, and",
+    );
+    // Of another chip, or contradicting.
+    let done = plain(
+        Kind::Rkllm,
+        &[(
+            "t.md",
+            &multimodal("\n- On RK3576 the encoder has two cores, FP16.\n"),
+        )],
+    );
+    assert!(!done.file().contains("encode_cores"), "{}", done.file());
+    let two = multimodal("\n- The encoder: FP16, 3 cores.\n- The encoder: INT8, 3 cores.\n");
+    let done = plain(Kind::Rkllm, &[("t.md", &two)]);
+    done.says(
+        NoteKind::Warning,
+        "t.md:9: what this line and line 10 say of the encoder",
+    );
+    assert!(!done.file().contains("encode_quant"), "{}", done.file());
+}
+
 fn prefill_at_two_lengths() {
     let text = "### RK3588\n\n| Model | Dtype | Seqlen | New_tokens | TTFT(ms) | Tokens/s |\n| - | - | - | - | - | - |\n\
                 | Toy-1.5B | w8a8 | 292 | 64 | 440.42 | 15 |\n| | w8a8 | 4132 | 64 | 15480.29 | 10 |\n";
