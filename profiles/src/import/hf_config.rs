@@ -185,9 +185,9 @@ fn facts(
         .find_map(|key| Some((key, count(language, key)?)))
         .map(|(key, tokens)| Known::new(tokens, format!("`{key}`"))),
         weights_from: if precision::of(config, options).is_some() {
-            "the file does not state all that parameters are counted from, or has layers that are not counted here: `import gguf` of the model's file"
+            "the file does not state all that parameters are counted from, or has layers that are not counted here: `import gguf` of the model's file".into()
         } else {
-            precision::advice(config)
+            precision::advice(config).into()
         },
         ..Facts::default()
     };

@@ -20,6 +20,7 @@ mod pasted;
 mod rates;
 mod said;
 mod samples;
+mod shards;
 mod slips;
 mod towers;
 

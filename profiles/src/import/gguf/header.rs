@@ -126,6 +126,7 @@ pub(super) struct Header {
     embedding: f64,
     head: bool,
     unknown: Option<(String, u32)>,
+    names: BTreeSet<String>,
 }
 
 impl Header {
@@ -173,8 +174,24 @@ impl Header {
         self.values.contains_key(key)
     }
 
-    /// Bytes of all tensors; nothing where a type is unknown.
-    pub(super) fn weights(&self, file: &str, notes: &mut Notes) -> Option<Known> {
+    /// Adds the tensors of another shard; a tensor that both have.
+    pub(super) fn join(&mut self, other: Self) -> Option<String> {
+        if let Some(name) = self.names.intersection(&other.names).next() {
+            return Some(name.clone());
+        }
+        for (name, bytes) in other.bytes {
+            *self.bytes.entry(name).or_default() += bytes;
+        }
+        self.tensors += other.tensors;
+        self.embedding += other.embedding;
+        self.head |= other.head;
+        self.unknown = self.unknown.take().or(other.unknown);
+        self.names.extend(other.names);
+        None
+    }
+
+    /// Bytes of all tensors, of so many files; nothing where a type is unknown.
+    pub(super) fn weights(&self, file: &str, files: usize, notes: &mut Notes) -> Option<Known> {
         if let Some((tensor, id)) = &self.unknown {
             let text = format!(
                 "tensor `{tensor}` is of type {id}, which is not known: the weights' size is not either"
@@ -204,8 +221,12 @@ impl Header {
             String::new()
         };
         let how = format!(
-            "Sum over {} tensors of the header ({}){embedding}",
+            "Sum over {} tensors of {} ({}){embedding}",
             self.tensors,
+            match files {
+                1 => "the header".to_owned(),
+                files => format!("the headers of {files} shards"),
+            },
             list.join(", ")
         );
         Some(Known::new(total, how))
@@ -276,15 +297,14 @@ pub(super) fn read(reader: &mut dyn BufRead) -> Result<Header, Fault> {
         }
         header.values.insert(key, value);
     }
-    let mut names = BTreeSet::new();
     for _ in 0..tensors {
         let name = bytes.tensor(&mut header)?;
-        if names.contains(&name) {
+        if header.names.contains(&name) {
             return Err(bytes.fault(format!(
                 "tensor `{name}` is there twice: its bytes would count twice"
             )));
         }
-        names.insert(name);
+        header.names.insert(name);
     }
     Ok(header)
 }
