@@ -9,6 +9,7 @@ mod contradict;
 mod drift;
 mod events;
 mod exact;
+mod families;
 mod fuzz;
 mod hybrids;
 mod kinds;
