@@ -7,8 +7,10 @@ mod header;
 mod layers;
 mod shards;
 
+use std::fmt::Write as _;
 use std::io::BufRead;
 
+use super::hf_config::tiles::Tiles;
 use super::model::{self, Facts, Known};
 use super::note::{NoteKind, Notes};
 use super::{Options, Output, Source};
@@ -199,6 +201,43 @@ fn language(model: &Model, architecture: &str, notes: &mut Notes) -> Option<Fact
     Some(facts)
 }
 
+/// Multiplies a tile's tokens by the tiles of a still picture, or says that one is taken.
+fn cut(
+    known: &mut Known,
+    longest: Option<f64>,
+    tile: f64,
+    options: &Options,
+    file: &str,
+    notes: &mut Notes,
+) {
+    let tiles = longest.map(|longest| Tiles { longest, tile });
+    match (tiles, options.frame) {
+        (Some(tiles), Some((width, height))) => {
+            let pictures = tiles.pictures(f64::from(width), f64::from(height));
+            let each = known.value;
+            known.value *= pictures;
+            known.interval = (pictures > 1.0).then_some((each, known.value));
+            _ = write!(
+                known.how,
+                " in each of {pictures} tiles of a still picture of {width} x {height} (`--frame`), its longer side brought to {}; the lower end is one tile",
+                tiles.longest
+            );
+        }
+        (Some(tiles), None) => {
+            let most = tiles.most();
+            known.interval = (most > 1.0).then_some((known.value, known.value * most));
+            let text = format!(
+                "1 tile a frame is assumed, as of a video; of a still picture give the size (`--frame 1280x720`): it has up to {most}"
+            );
+            notes.add(NoteKind::Warning, file, None, text);
+        }
+        (None, _) => {
+            let text = "1 tile a frame is assumed: `clip.vision.preproc_image_size`, which says into how many a still picture is cut, is missing";
+            notes.add(NoteKind::Warning, file, None, text);
+        }
+    }
+}
+
 /// What a projector tells of its vision tower.
 fn tower(header: &Header, file: &str, options: &Options, notes: &mut Notes) -> Facts {
     let number = |key: &str| {
@@ -241,7 +280,12 @@ fn tower(header: &Header, file: &str, options: &Options, notes: &mut Notes) -> F
         let how = format!(
             "{width} x {height} pixels, patches of {patch}, {merged} x {merged} of them a token (`{kind}`)"
         );
-        facts.tokens_per_frame = Some(Known::new(side(width) * side(height), how));
+        let mut known = Known::new(side(width) * side(height), how);
+        if kind == "idefics3" {
+            let longest = number("preproc_image_size");
+            cut(&mut known, longest, width, options, file, notes);
+        }
+        facts.tokens_per_frame = Some(known);
     }
     if header.tensors > 0 {
         facts.weights = header.weights(file, 1, notes);

@@ -8,6 +8,7 @@ mod precision;
 mod processor;
 mod slips;
 mod text_model;
+pub(super) mod tiles;
 mod vision;
 
 use serde_json::Value;

@@ -81,7 +81,7 @@ fn a_shape_that_is_not_there_is_named() {
             "toy/config.json:2: `n_layers` is \"3\": it must be",
         ),
         (
-            format!("{{\"text_config\": {{\n\"n_layers\": 3, \"n_heads\": 4}}}}"),
+            "{\"text_config\": {\n\"n_layers\": 3, \"n_heads\": 4}}".to_owned(),
             "`text_config.hidden_size` is missing, as are its other names `n_embd`, `d_model`, `dim`",
         ),
         (
