@@ -1,7 +1,7 @@
 //! Recorded arrivals as this program's own trace: `time_s`, and lengths where there are any.
 //!
 //! CSV and JSON Lines are read by `sim`'s own reader, a piece at a time, so that a file of any size takes bounded
-//! memory: each piece stands behind the header, the first row, from which wall-clock layouts count, and the last one
+//! memory: each piece stands behind the header, the first row, from which wall-clock layouts count, and the last two
 //! before it, which no time may precede.
 //! Query times of video benchmarks (`StreamingBench`, OVO-Bench) become one trace a video.
 
@@ -120,16 +120,25 @@ fn write(outputs: Vec<Output>, sink: &mut dyn Sink, notes: &mut Notes) -> io::Re
     super::write(outputs, sink, notes)
 }
 
+/// The last sound row, until those behind it show that its time is right.
+struct Held {
+    /// What is written for it.
+    row: String,
+    line: u64,
+    /// Whether its answer has no token.
+    empty: bool,
+}
+
 /// Converts one stream.
 struct Convert<'a> {
     file: &'a str,
     notes: &'a mut Notes,
     /// Header of a CSV with its line end; empty of JSON Lines.
     header: String,
-    /// The first and the last sound row so far.
-    ends: Option<[String; 2]>,
-    /// What is written for the last row, once those behind it show that its time is right, and its line.
-    held: Option<(String, u64)>,
+    /// The first and the last two sound rows so far, each once: by these two it is told which of two times that fall is
+    /// wrong, and a row given twice would count twice.
+    ends: Vec<String>,
+    held: Option<Held>,
     piece: String,
     /// Whether a quote of CSV is open at its end.
     quoted: bool,
@@ -155,7 +164,7 @@ impl<'a> Convert<'a> {
             file,
             notes,
             header: String::new(),
-            ends: None,
+            ends: Vec::new(),
             held: None,
             piece: String::new(),
             quoted: false,
@@ -242,8 +251,8 @@ impl<'a> Convert<'a> {
         if !self.whole() {
             return Ok(false);
         }
-        if let Some((row, _)) = self.held.take() {
-            writer.write_all(row.as_bytes())?;
+        if let Some(held) = self.held.take() {
+            writer.write_all(held.row.as_bytes())?;
         }
         let lengths = match self.columns {
             Some([true, true]) => "times, prompt and answer lengths",
@@ -289,7 +298,7 @@ impl<'a> Convert<'a> {
     /// sound. `more`: whether other pieces follow.
     fn convert(&mut self, writer: &mut dyn Write, more: bool) -> io::Result<bool> {
         let mut text = self.header.clone();
-        for row in self.ends.iter().flatten() {
+        for row in &self.ends {
             text += row;
             text.push('\n');
         }
@@ -346,25 +355,37 @@ impl<'a> Convert<'a> {
     ) -> io::Result<()> {
         let SoundRows { trace, spans, .. } = sound;
         let from = spans.partition_point(|span| span.start < before);
-        if let Some((row, _)) = self.held.take() {
-            if from == 2 {
-                writer.write_all(row.as_bytes())?;
-            } else {
-                self.rows -= 1;
-            }
-        }
-        let Some(last) = spans.get(from..).and_then(<[_]>::last) else {
+        let new = spans.get(from..).unwrap_or_default();
+        let Some(last) = new.last() else {
             return Ok(());
         };
+        // The rows of this piece may have shown that the last before it is wrong.
+        if let Some(held) = self.held.take() {
+            if from == self.ends.len() {
+                writer.write_all(held.row.as_bytes())?;
+            } else {
+                self.rows -= 1;
+                self.empty_answers -= u64::from(held.empty);
+            }
+        }
+        self.ends.truncate(from);
         let row = |span: &Range<usize>| text[span.clone()].to_owned();
-        let first = match self.ends.take() {
-            Some([first, _]) => first,
-            None => row(&spans[0]),
-        };
-        self.ends = Some([first, row(last)]);
+        if self.ends.is_empty() {
+            self.ends.extend(new.first().map(row));
+            self.ends
+                .extend(new[1..].iter().skip(new.len().saturating_sub(3)).map(row));
+        } else {
+            self.ends
+                .extend(new.iter().skip(new.len().saturating_sub(2)).map(row));
+        }
+        let beyond = self.ends.len().saturating_sub(2);
+        if beyond > 1 {
+            self.ends.drain(1..beyond);
+        }
         self.rows += (trace.times.len() - from) as u64;
-        let outputs = trace.output_tokens.iter().flat_map(|list| &list[from..]);
-        self.empty_answers += outputs.filter(|tokens| **tokens == 0).count() as u64;
+        let outputs = trace.output_tokens.as_ref().map(|list| &list[from..]);
+        let outputs = outputs.unwrap_or_default();
+        self.empty_answers += outputs.iter().filter(|tokens| **tokens == 0).count() as u64;
         if self.bad_rows > 0 && !self.skip {
             // Nothing will come of it; only the faults of the rest are wanted.
             return Ok(());
@@ -394,8 +415,11 @@ impl<'a> Convert<'a> {
             }
             row.push('\n');
             if index + 1 == trace.times.len() {
-                let line = self.line_of(text, before, last.start);
-                self.held = Some((row, line));
+                self.held = Some(Held {
+                    row,
+                    line: self.line_of(text, before, last.start),
+                    empty: outputs.last() == Some(&0),
+                });
             } else {
                 writer.write_all(row.as_bytes())?;
             }
@@ -406,7 +430,7 @@ impl<'a> Convert<'a> {
     /// Line of a byte of a piece, which begins at `before`; of the rows before it the last one is meant.
     fn line_of(&self, text: &str, before: usize, at: usize) -> u64 {
         if at < before {
-            let held = self.held.as_ref().map(|(_, line)| *line);
+            let held = self.held.as_ref().map(|held| held.line);
             // Faults of columns are the header's.
             return held.filter(|_| at >= self.header.len()).unwrap_or(1);
         }
