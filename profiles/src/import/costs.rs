@@ -57,7 +57,7 @@ pub(crate) fn outputs(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> V
             written.push((groups, output));
         }
     }
-    let names = names(&written);
+    let names = names(&written, notes);
     advise(&written, &names, notes);
     let mut outputs = Vec::new();
     for ((groups, mut output), name) in written.into_iter().zip(names) {
@@ -129,7 +129,7 @@ fn advise(written: &[(&[Group], Output)], names: &[String], notes: &mut Notes) {
 }
 
 /// A name for each file, without its ending: those of one SoC and model are told apart by what differs between them.
-fn names(written: &[(&[Group], Output)]) -> Vec<String> {
+fn names(written: &[(&[Group], Output)], notes: &mut Notes) -> Vec<String> {
     let mut alike: BTreeMap<&str, Vec<&[Group]>> = BTreeMap::new();
     for (groups, output) in written {
         alike.entry(&output.name).or_default().push(groups);
@@ -163,6 +163,13 @@ fn names(written: &[(&[Group], Output)]) -> Vec<String> {
         while !taken.insert(name.clone()) {
             name = format!("{plain}-{number}");
             number += 1;
+        }
+        if name != plain {
+            let text = format!(
+                "`{name}.toml` is of another thing than `{plain}.toml`, though their names would be one: {}",
+                output.identity
+            );
+            notes.add(NoteKind::Warning, "", None, text);
         }
         names.push(name);
     }

@@ -7,6 +7,7 @@
 
 mod questions;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Read as _, Write};
 use std::ops::Range;
@@ -40,17 +41,31 @@ pub(crate) fn import(
         notes.refuse("", None, text);
         return Ok(());
     }
+    let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in &sources {
+        let files = alike.entry(stem(&source.name)).or_default();
+        files.push(source.name.clone());
+    }
+    alike.retain(|_, files| files.len() > 1);
+    for (stem, files) in &alike {
+        super::one_name(&format!("{stem}.csv"), files, "`--out FILE`", notes);
+    }
     for source in sources {
-        let stem = source.name.rsplit(['/', '\\']).next().unwrap_or("trace");
-        let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
-        let stem = if stem == "-" {
-            "trace".to_owned()
-        } else {
-            slug(stem)
-        };
-        one(source, &stem, options, sink, notes)?;
+        let stem = stem(&source.name);
+        if !alike.contains_key(&stem) {
+            one(source, &stem, options, sink, notes)?;
+        }
     }
     Ok(())
+}
+
+/// What the trace of a file is called.
+fn stem(file: &str) -> String {
+    let name = file.rsplit(['/', '\\']).next().unwrap_or("trace");
+    match name.rsplit_once('.').map_or(name, |(stem, _)| stem) {
+        "-" => "trace".to_owned(),
+        stem => slug(stem),
+    }
 }
 
 fn one(
