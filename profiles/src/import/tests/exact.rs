@@ -1,5 +1,6 @@
 //! What was guessed at or passed over once: commas, ranges, doubled keys, sizes.
 
+use super::super::fit::{Point, fit};
 use super::super::{Kind, NoteKind, Options};
 use super::samples::gguf;
 use super::{run, run_bytes};
@@ -240,5 +241,35 @@ fn a_projector_s_tiles_are_counted_or_said() {
         if !said.is_empty() {
             done.says(NoteKind::Warning, said);
         }
+    }
+}
+
+#[test]
+fn fits_recover_what_made_the_times() {
+    let made = [0.05, 0.004, 2e-6];
+    let points: Vec<Point> = [
+        (32.0, 0.0),
+        (512.0, 0.0),
+        (512.0, 4096.0),
+        (2048.0, 1024.0),
+        (128.0, 8192.0),
+    ]
+    .into_iter()
+    .map(|(tokens, depth)| {
+        let point = Point {
+            tokens,
+            depth,
+            secs: 1.0,
+        };
+        Point {
+            secs: point.at(&made),
+            ..point
+        }
+    })
+    .collect();
+    let (form, worst) = fit(&points, [true; 3]).expect("there is one");
+    assert!(worst < 1e-6, "{worst}");
+    for (found, made) in form.iter().zip(made) {
+        assert!((found / made - 1.0).abs() < 1e-4, "{found} {made}");
     }
 }
