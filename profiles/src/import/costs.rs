@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Row};
-use super::text::slug;
+use super::text::{out_of_bounds, slug};
 use super::toml_text::{comment, string};
 use super::{Options, Output};
 use engine::Engine;
@@ -187,7 +187,7 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
     for mut row in rows {
         let cold = row.cold_s.unwrap_or(row.secs);
         if !(SECONDS.contains(&row.secs) && SECONDS.contains(&cold)) {
-            let text = format!("`{}`: {:e} s is out of all bounds", row.test, row.secs);
+            let text = format!("`{}`: {}", row.test, out_of_bounds(row.secs));
             notes.skip(&row.place.file, row.place.line, text);
             continue;
         }

@@ -9,7 +9,7 @@ mod whole;
 use super::markdown::{cells, is_rule};
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
-use super::text::{lines, nearest, positive, short};
+use super::text::{lines, nearest, out_of_bounds, positive, short};
 use super::toml_text::number;
 use encoder::Encoders;
 use loaded::Loaded;
@@ -303,7 +303,7 @@ impl Reader<'_> {
                 NoteKind::Skipped,
                 self.file,
                 Some(line),
-                format!("`{test}`: {secs:e} s is out of all bounds"),
+                format!("`{test}`: {}", out_of_bounds(secs)),
             );
             return;
         }

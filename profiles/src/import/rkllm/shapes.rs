@@ -2,10 +2,14 @@
 
 use super::super::llama_bench::engine;
 use super::super::markdown::with_deviation;
+use super::super::note::NoteKind;
 use super::super::row::{Identity, Test};
 use super::super::text::{duration_s, leading_number, point, positive, short};
 use super::whole::chips;
 use super::{PASSED_OVER, Reader, Table};
+
+/// Times of two chips in one stage that are not to be believed.
+const APART: f64 = 100.0;
 
 impl Reader<'_> {
     /// Blank cells of the named columns mean the same as above.
@@ -142,8 +146,12 @@ impl Reader<'_> {
             .split_once('(')
             .map(|(_, rest)| rest.trim_end_matches(')').to_owned());
         let what = stage.split('(').next().unwrap_or("").trim().to_owned();
+        let mut timed_at: Vec<(String, String, f64)> = Vec::new();
         for index in first..cells.len() {
             let (head, cell) = (&table.header[index], &cells[index]);
+            if table.names[index] == "model" {
+                continue;
+            }
             let Some(chip) = chips(head).into_iter().next() else {
                 if !PASSED_OVER.contains(&table.names[index].as_str()) {
                     self.notes.skip(
@@ -173,7 +181,10 @@ impl Reader<'_> {
             }
             let timed = self.stage(&what, inside.as_deref(), cell, &identity);
             match timed {
-                Ok((test, secs)) => self.push(line, &identity, test, secs, cell.clone(), None),
+                Ok((test, secs)) => {
+                    timed_at.push((head.clone(), cell.clone(), secs));
+                    self.push(line, &identity, test, secs, cell.clone(), None);
+                }
                 Err(reason) => {
                     self.notes.skip(
                         self.file,
@@ -182,6 +193,27 @@ impl Reader<'_> {
                     );
                 }
             }
+        }
+        self.far_apart(line, &timed_at);
+    }
+
+    /// Warns where two chips are further apart in one stage than chips are: a unit is likely a slip.
+    fn far_apart(&mut self, line: u64, timed: &[(String, String, f64)]) {
+        let least = timed.iter().min_by(|a, b| a.2.total_cmp(&b.2));
+        let most = timed.iter().max_by(|a, b| a.2.total_cmp(&b.2));
+        if let (Some(least), Some(most)) = (least, most)
+            && most.2 > APART * least.2
+        {
+            let text = format!(
+                "{} of {} is {:.0} times {} of {}: if a unit is wrong, so is what comes of it",
+                short(&most.1),
+                most.0,
+                most.2 / least.2,
+                short(&least.1),
+                least.0
+            );
+            self.notes
+                .add(NoteKind::Warning, self.file, Some(line), text);
         }
     }
 

@@ -96,6 +96,24 @@ fn an_encoder_has_its_own_precision_and_cores() {
     assert!(!done.file().contains("encode_quant"), "{}", done.file());
 }
 
+#[test]
+fn stages_are_read_in_any_order_of_columns_and_units_that_slip_are_told() {
+    let text = "| Stage | RK3588(w8a8) | model | RK3576(w4a16) |\n| - | - | - | - |\n| img-encoder(392*392) | 2.09s | Toy-2B | 2.27ms |\n| Prefill(len=196) | 600ms | | 900ms |\n";
+    let done = plain(Kind::Rkllm, &[("b.md", text)]);
+    assert_eq!(done.files.len(), 2, "{}", done.said());
+    assert!(!done.notes.any(NoteKind::Skipped), "{}", done.said());
+    done.says(
+        NoteKind::Warning,
+        "b.md:3: 2.09s of RK3588(w8a8) is 921 times 2.27ms of RK3576(w4a16)",
+    );
+    let text = "| model | Type | Backend | PP (tok/s) | TG (tok/s) |\n| - | - | - | - | - |\n| toy | Q8_0 | CPU | 1e-320 | 5 |\n\npp512, tg128\n";
+    let done = plain(Kind::Rkllm, &[("b.md", text)]);
+    done.says(
+        NoteKind::Skipped,
+        "a time beyond all numbers is out of all bounds",
+    );
+}
+
 pub(super) fn prefill_at_two_lengths() {
     let text = "### RK3588\n\n| Model | Dtype | Seqlen | New_tokens | TTFT(ms) | Tokens/s |\n| - | - | - | - | - | - |\n\
                 | Toy-1.5B | w8a8 | 292 | 64 | 440.42 | 15 |\n| | w8a8 | 4132 | 64 | 15480.29 | 10 |\n";
