@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::super::note::{NoteKind, Notes};
-use super::super::row::{ENCODE_CORES, ENCODE_QUANT, Row, Test};
+use super::super::row::{ENCODE_CORES, ENCODE_QUANT, Identity, Row, Test};
 use super::super::text::short;
 use super::whole::chips;
 use crate::roofline::chip::{self, Chip};
@@ -178,7 +178,7 @@ impl Encoders {
                 .copied()
                 .filter(|remark| remark.holds(row, &models))
                 .collect();
-            let precisions: BTreeSet<String> = held
+            let mut precisions: BTreeSet<String> = held
                 .iter()
                 .filter_map(|remark| remark.precision.clone())
                 .collect();
@@ -186,17 +186,21 @@ impl Encoders {
                 .iter()
                 .filter_map(|remark| Some(remark.cores.as_ref()?.of(soc.as_ref())))
                 .collect();
-            // A column for them is nearer than a remark.
+            // What the table itself says is nearer than a remark.
             let column = row.identity.keys().any(|key| key.contains("core"));
             if column {
                 counts.clear();
+            }
+            let cell = row.identity.contains_key(ENCODE_QUANT);
+            if cell {
+                precisions.clear();
             }
             if precisions.len() > 1 || counts.len() > 1 {
                 contrary.extend(held.iter().map(|remark| remark.line));
             }
             let mut lacks = Vec::new();
             for (key, values, stated, what) in [
-                (ENCODE_QUANT, precisions, false, "in which precision"),
+                (ENCODE_QUANT, precisions, cell, "in which precision"),
                 (ENCODE_CORES, counts, column, "on how many NPU cores"),
             ] {
                 let only = values.first().filter(|_| values.len() == 1);
@@ -225,6 +229,17 @@ impl Encoders {
             );
             notes.add(NoteKind::Warning, file, Some(line), text);
         }
+    }
+}
+
+/// Puts what a cell in small letters says of the encoder where it belongs.
+pub(super) fn stated(text: &str, identity: &mut Identity) {
+    if let Some(precision) = precision(text) {
+        identity.insert(ENCODE_QUANT.to_owned(), precision);
+    }
+    if let Some(cores) = cores(text) {
+        let cores = cores.of(identity.get("soc"));
+        identity.insert(ENCODE_CORES.to_owned(), cores);
     }
 }
 

@@ -96,6 +96,35 @@ fn an_encoder_has_its_own_precision_and_cores() {
     assert!(!done.file().contains("encode_quant"), "{}", done.file());
 }
 
+/// Wherever a table says how many cores there were, one and three are two things.
+#[test]
+fn cores_are_told_apart_wherever_a_table_states_them() {
+    const RULE: &str = "| - | - | - | - |\n";
+    let cells = format!(
+        "| model | Stage | RK3588(w8a8) |\n{}| Toy-2B | img-encoder(392*392), 1 core | 6.0s |\n| | img-encoder(392*392, 3 cores) | 3.28s |\n| | Prefill(len=196) | 600ms |\n",
+        &RULE[4..]
+    );
+    let heads = format!(
+        "| model | Stage | RK3588(w8a8, one core) | RK3588(w8a8, 3 cores) |\n{RULE}| Toy-2B | img-encoder(392*392) | 6.0s | 3.28s |\n| | Prefill(len=196) | 600ms | 600ms |\n"
+    );
+    let column = format!(
+        "| model | Stage | NPU cores | RK3588(w8a8) |\n{RULE}| Toy-2B | img-encoder(392*392) | 1 | 6.0s |\n| | img-encoder(392*392) | 3 | 3.28s |\n| | Prefill(len=196) | 3 | 600ms |\n"
+    );
+    for text in [cells, heads, column] {
+        let text = text + "\n- The img-encoder runs with FP16.\n";
+        let done = plain(Kind::Rkllm, &[("b.md", &text)]);
+        assert_eq!(done.files.len(), 2, "{}", done.said());
+        for (cores, secs) in [("on 1 core of", 6.0), ("on 3 cores of", 3.28)] {
+            let of = |(_, text): &&(String, String)| text.contains(cores);
+            let (_, text) = done.files.iter().find(of).expect("it is there");
+            assert_eq!(number(text, "engines.npu.stages.encode.fixed_s"), secs);
+            assert!(text.contains("; quant = w8a8;") && text.contains("in fp16"));
+        }
+        assert!(!done.said().contains("not stated"), "{}", done.said());
+        assert!(!done.notes.any(NoteKind::Skipped), "{}", done.said());
+    }
+}
+
 #[test]
 fn stages_are_read_in_any_order_of_columns_and_units_that_slip_are_told() {
     let text = "| Stage | RK3588(w8a8) | model | RK3576(w4a16) |\n| - | - | - | - |\n| img-encoder(392*392) | 2.09s | Toy-2B | 2.27ms |\n| Prefill(len=196) | 600ms | | 900ms |\n";
