@@ -154,7 +154,11 @@ struct Convert<'a> {
     /// wrong, and a row given twice would count twice.
     ends: Vec<String>,
     held: Option<Held>,
+    /// A row that is earlier than that one, and its line: those behind it will show which of the two is wrong.
+    open: Option<(String, u64)>,
     piece: String,
+    /// Where the piece begins in the text that is read.
+    piece_at: usize,
     /// Whether a quote of CSV is open at its end.
     quoted: bool,
     /// Line of the piece's first row, and of the next one.
@@ -181,7 +185,9 @@ impl<'a> Convert<'a> {
             header: String::new(),
             ends: Vec::new(),
             held: None,
+            open: None,
             piece: String::new(),
+            piece_at: 0,
             quoted: false,
             piece_line: 1,
             line: 0,
@@ -260,7 +266,9 @@ impl<'a> Convert<'a> {
             }
         }
         let none = self.rows == 0 && self.bad_rows == 0;
-        if (!self.piece.trim().is_empty() || none) && !self.convert(writer, false)? {
+        if (!self.piece.trim().is_empty() || none || self.open.is_some())
+            && !self.convert(writer, false)?
+        {
             return Ok(false);
         }
         if !self.whole() {
@@ -309,8 +317,8 @@ impl<'a> Convert<'a> {
         true
     }
 
-    /// Converts the piece that is there and empties it, up to a row of which only those behind it tell whether it is
-    /// sound. `more`: whether other pieces follow.
+    /// Converts the piece that is there and empties it; a row of which only those behind it tell whether it is sound waits
+    /// for them. `more`: whether other pieces follow.
     fn convert(&mut self, writer: &mut dyn Write, more: bool) -> io::Result<bool> {
         let mut text = self.header.clone();
         for row in &self.ends {
@@ -318,6 +326,11 @@ impl<'a> Convert<'a> {
             text.push('\n');
         }
         let before = text.len();
+        if let Some((row, _)) = &self.open {
+            text += row;
+            text.push('\n');
+        }
+        self.piece_at = text.len();
         text += &self.piece;
         self.piece.clear();
         let sound = match trace_file::sound_rows(self.file, &text, more) {
@@ -354,10 +367,11 @@ impl<'a> Convert<'a> {
             }
         }
         self.rows(&text, before, &sound, writer)?;
-        if let Some(open) = sound.open.filter(|open| *open >= before) {
-            self.piece_line = self.line_of(&text, before, open);
-            text[open..].clone_into(&mut self.piece);
-        }
+        let open = sound.open.filter(|span| span.start >= before);
+        self.open = open.map(|span| {
+            let line = self.line_of(&text, before, span.start);
+            (text[span].to_owned(), line)
+        });
         Ok(true)
     }
 
@@ -449,7 +463,11 @@ impl<'a> Convert<'a> {
             // Faults of columns are the header's.
             return held.filter(|_| at >= self.header.len()).unwrap_or(1);
         }
-        let range = text.get(before..at.min(text.len())).unwrap_or("");
+        if let Some((_, line)) = self.open.as_ref().filter(|_| at < self.piece_at) {
+            return *line;
+        }
+        let range = text.get(self.piece_at..at.min(text.len()));
+        let range = range.unwrap_or("");
         self.piece_line + range.bytes().filter(|&byte| byte == b'\n').count() as u64
     }
 

@@ -168,6 +168,9 @@ fn faulty_rows_between_two_pieces_change_nothing() {
         (&[7], &[1, 2, 8]),
         (&[9, 9], &[1, 2, 3]),
         (&[0, 9, 1], &[9, 2, 3]),
+        (&[0, 9, 1], &[2, 3]),
+        (&[0, 9, 1], &[]),
+        (&[0, 9, 1], &[10]),
     ] {
         let of = |bad: usize| {
             let text = format!(
