@@ -6,6 +6,7 @@
 mod header;
 mod layers;
 mod shards;
+mod types;
 
 use std::fmt::Write as _;
 use std::io::BufRead;
@@ -110,7 +111,7 @@ pub fn shape(source: Source) -> Result<(crate::roofline::Shape, String), String>
     let grows = layers::of(&header, &architecture)?.growing.len() as f64;
     let quant = header
         .number("general.file_type")
-        .and_then(|id| header::file_type(id as u64))
+        .and_then(|id| types::file_type(id as u64))
         .ok_or_else(|| format!("{file}: `general.file_type` is missing: give `--type`"))?;
     let weights = header.weights(&file, 1, &mut notes);
     let name = header.text("general.name").unwrap_or_else(|| file.clone());
@@ -185,7 +186,7 @@ fn language(model: &Model, architecture: &str, notes: &mut Notes) -> Option<Fact
             format!(
                 ", file type {} ({})",
                 id,
-                header::file_type(id as u64).unwrap_or("unknown")
+                types::file_type(id as u64).unwrap_or("unknown")
             )
         });
     let text = format!(
