@@ -172,22 +172,26 @@ fn faulty_rows_between_two_pieces_change_nothing() {
         (&[0, 9, 1], &[]),
         (&[0, 9, 1], &[10]),
     ] {
-        let of = |bad: usize| {
-            let text = format!(
-                "time_s,prompt_tokens,output_tokens\n{}{}{}",
-                rows(before),
-                BAD.repeat(bad),
-                rows(after)
-            );
-            let done = import("t.csv", &text, true);
-            let empty = done.said();
-            let empty = empty.split(" have 0 `").next().unwrap_or("");
-            let empty = empty.rsplit("warning: ").next().unwrap_or("").to_owned();
-            (done.file().to_owned(), empty)
-        };
-        let small = of(3);
-        for bad in [full - 1, full, full + 1, 2 * full + 1] {
-            assert_eq!(of(bad), small, "{before:?} {after:?} {bad}");
+        for start in [&[][..], &[0]] {
+            let of = |bad: usize| {
+                let text = format!(
+                    "time_s,prompt_tokens,output_tokens\n{}{}{}{}{}",
+                    rows(start),
+                    BAD.repeat(bad),
+                    rows(before),
+                    BAD.repeat(bad),
+                    rows(after)
+                );
+                let done = import("t.csv", &text, true);
+                let empty = done.said();
+                let empty = empty.split(" have 0 `").next().unwrap_or("");
+                let empty = empty.rsplit("warning: ").next().unwrap_or("").to_owned();
+                (done.file().to_owned(), empty)
+            };
+            let small = of(3);
+            for bad in [full, full + 1] {
+                assert_eq!(of(bad), small, "{start:?} {before:?} {after:?} {bad}");
+            }
         }
     }
 }
