@@ -105,7 +105,7 @@ impl Tower<'_> {
             interval: (pictures > 1.0).then_some((each, each * pictures)),
             how: format!(
                 "{tile}: a still picture of {width} x {height} (`--frame`) has {pictures} (`do_image_splitting`, its longer side {} pixels), the lower end is a frame of a video",
-                tiles.longest
+                tiles.longest.min(SIDE_MAX)
             ),
         })
     }
@@ -122,9 +122,17 @@ impl Tower<'_> {
                 "`do_image_splitting` of the processor is on, and how this family cuts pictures is not known here: the tokens are those of one tile".to_owned()
             });
         }
+        if let (Some(Splitting::On(tiles)), Some(size)) = (&splitting, self.size())
+            && tiles.tile != size
+        {
+            return Some(format!(
+                "the processor cuts tiles of {} pixels (`max_image_size.longest_edge`), and the tower takes {size} (`image_size`): the tokens of a tile are those of the tower's size",
+                tiles.tile
+            ));
+        }
         match splitting {
             None => Some(
-                "1 tile a frame is assumed, as of a video; into how many the processor cuts a still picture stands in preprocessor_config.json (`do_image_splitting`, `size`, `max_image_size`), which is not beside this file".to_owned(),
+                "1 tile a frame is assumed, as of a video; into how many the processor cuts a still picture stands in preprocessor_config.json (`do_image_splitting`, `size`, `max_image_size`), which is not beside this file or does not say it".to_owned(),
             ),
             Some(Splitting::Unknown) => Some(
                 "1 tile a frame is assumed, as of a video: preprocessor_config.json cuts still pictures (`do_image_splitting`) and does not state `size.longest_edge` and `max_image_size.longest_edge`".to_owned(),

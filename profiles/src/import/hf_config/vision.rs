@@ -25,11 +25,13 @@ pub(super) fn read(config: &Config<'_>, options: &Options, facts: &mut Facts) ->
                 .to_owned(),
         );
     }
-    if options.tokens_per_frame.is_none() {
-        remarks.extend(tower.uncut(options));
-    }
+    let given = options.tokens_per_frame.is_some();
+    let uncut = tower.uncut(options).filter(|_| !given);
+    let tiled = uncut.is_some();
+    remarks.extend(uncut);
     if let Some((width, height)) = options.frame
-        && options.tokens_per_frame.is_none()
+        && !tiled
+        && !given
         && facts.tokens_per_frame == tower.tokens(&Options::default())
         && facts.tokens_per_frame.is_some()
     {
