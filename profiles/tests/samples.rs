@@ -225,3 +225,22 @@ fn shipped_efficiencies_are_those_of_the_samples() {
     let score = holdout::score(encodes.iter().copied()).expect("encodes are judged");
     assert!(score.median <= 0.2 && score.inside >= 0.9, "{score:?}");
 }
+
+/// Every fault that people met is a test of its own, of the importers or of the simulator.
+#[test]
+fn every_listed_case_has_its_test() {
+    let Some(samples) = shared() else {
+        return;
+    };
+    let list = fs::read_to_string(samples.join("cases.tsv")).expect("the cases are readable");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tests = [
+        "src/import/tests/cases.rs",
+        "../validation/tests/semantics/cases.rs",
+    ]
+    .map(|path| fs::read_to_string(root.join(path)).expect("it is there"));
+    for line in list.lines().skip(1) {
+        let name = format!("\"{}\"", line.split('\t').next().unwrap_or(line));
+        assert!(tests.iter().any(|test| test.contains(&name)), "{name}");
+    }
+}

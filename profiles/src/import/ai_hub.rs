@@ -5,7 +5,7 @@
 
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
-use super::text::{lines, misspelt, nearest, positive, short, unknown_for};
+use super::text::{lines, misspelt, nearest, out_of_bounds, positive, short, unknown_for};
 use super::toml_text::number;
 use super::yaml::{Node, parse};
 
@@ -393,8 +393,7 @@ impl Reader<'_> {
 
     fn push(&mut self, mut identity: Identity, test: Test, secs: f64, line: u64) {
         if !(1e-9..=1e9).contains(&secs) {
-            self.notes
-                .skip(self.file, line, format!("{secs:e} s is out of all bounds"));
+            self.notes.skip(self.file, line, out_of_bounds(secs));
             return;
         }
         // Components of a model are stages of one profile; the file does not name the whole.

@@ -4,7 +4,9 @@
 //! What a program copies it reads and writes: `memcpy` at 8 GB/s is 16 GB/s of traffic. STREAM's own rates count
 //! both. A rate of one core bounds the chip's bandwidth from below.
 
+mod boards;
 mod by_size;
+mod programs;
 mod unit;
 
 use std::fmt::Write as _;
@@ -12,10 +14,11 @@ use std::fmt::Write as _;
 use super::markdown::{cells, is_rule};
 use super::note::{NoteKind, Notes};
 use super::row::Place;
-use super::text::{self, leading_number, lines, slug};
+use super::text::{self, lines, slug};
 use super::toml_text::{comment, number, origin, quantity, string};
 use super::{Options, Output, Source};
-use unit::{Unit, named, stated};
+use boards::{Columns, chip_of, listed};
+use programs::{Stream, rates};
 
 /// What moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,10 +68,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
     let chosen = |board: &Board| {
         options.only.iter().all(|(key, value)| match key.as_str() {
             "board" => board.name.eq_ignore_ascii_case(value),
-            "soc" => board
-                .chip
-                .as_ref()
-                .is_some_and(|chip| chip.eq_ignore_ascii_case(value)),
+            "soc" => board.chip.as_ref().is_some_and(|chip| is_chip(chip, value)),
             _ => false,
         })
     };
@@ -94,6 +94,12 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
     outputs
 }
 
+/// Whether a chip is called so: `RK3588` is `Rockchip RK3588`.
+fn is_chip(chip: &str, name: &str) -> bool {
+    let mut words = chip.split([' ', ',', '(', ')']);
+    chip.eq_ignore_ascii_case(name) || words.any(|word| word.eq_ignore_ascii_case(name))
+}
+
 fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
     if text.trim_start().starts_with(['{', '[']) {
         return by_size::json(file, text, notes);
@@ -105,7 +111,7 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
     };
     let mut boards = Vec::new();
     let mut columns: Option<(Columns, bool)> = None;
-    let mut header = Header::None;
+    let mut stream = Stream::None;
     let mut topology = false;
     for (line, text) in lines(text) {
         if let Some((cells, closed)) = cells(text) {
@@ -134,10 +140,9 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
             board.about.push(trimmed.to_owned());
         }
         if trimmed.contains(", Kernel:") && board.chip.is_none() {
-            board.chip = trimmed
-                .split(", Kernel:")
-                .next()
-                .map(|chip| chip.trim().to_owned());
+            let (chip, id) = chip_of(trimmed.split(", Kernel:").next().unwrap_or(""));
+            board.chip = Some(chip.to_owned());
+            board.about.extend(id.map(|id| format!("Chip ID: {id}")));
         }
         // Lines of `CPU cluster policy speed speed type`.
         if trimmed.starts_with("CPU ") && trimmed.contains("policy") {
@@ -154,7 +159,7 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
             }
         }
         board.rates.extend(rates(file, line, trimmed, notes));
-        board.rates.extend(header.row(file, line, trimmed, notes));
+        board.rates.extend(stream.row(file, line, trimmed, notes));
     }
     if !board.rates.is_empty() {
         if board.name.is_empty() {
@@ -165,267 +170,6 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
         boards.push(board);
     }
     boards
-}
-
-/// `memcpy: 8409.7 MB/s, memchr: 20612.2 MB/s, memset: …`, by core; and `standard memcpy : 1957.0 MB/s`.
-fn rates(file: &str, line: u64, text: &str, notes: &mut Notes) -> Vec<Rate> {
-    const NAMES: [(&str, Flow, f64); 3] = [
-        ("memcpy", Flow::Both, 2.0),
-        ("memchr", Flow::Read, 1.0),
-        ("memset", Flow::Write, 1.0),
-    ];
-    let mut found = Vec::new();
-    if !text.contains("/s") {
-        return found;
-    }
-    let core = text
-        .split(':')
-        .next()
-        .filter(|core| core.starts_with("cpu"))
-        .unwrap_or("")
-        .trim();
-    let mut known = false;
-    for (name, flow, factor) in NAMES {
-        let Some((_, rest)) = text.split_once(name) else {
-            continue;
-        };
-        let Some(rest) = rest.trim_start().strip_prefix(':') else {
-            continue;
-        };
-        known = true;
-        let number = leading_number(rest).and_then(|number| {
-            number.ok_or_else(|| format!("no number in `{}`", text::short(rest.trim())))
-        });
-        let (rate, rest) = match number {
-            Ok(number) => number,
-            Err(reason) => {
-                notes.skip(file, line, format!("`{name}`: {reason}"));
-                continue;
-            }
-        };
-        let shown = rest.split([',', ' ', '(']).next().unwrap_or("");
-        match named(shown) {
-            Some(unit) if rate > 0.0 => found.push(Rate {
-                flow,
-                gbps: rate * factor * unit.gbps,
-                what: format!("{name} {rate} {} {core}", unit.name)
-                    .trim_end()
-                    .to_owned(),
-                place: Place {
-                    file: file.to_owned(),
-                    line,
-                },
-            }),
-            Some(_) => notes.skip(file, line, format!("`{name}` is {rate}: no rate")),
-            None => notes.skip(file, line, format!("`{name}`: {}", unit::unknown(shown))),
-        }
-    }
-    // tinymembench's own copies and fills, one a line.
-    if !known
-        && let Some((name, rest)) = text.rsplit_once(':')
-        && let [shown, unit, ..] = rest.split_whitespace().collect::<Vec<_>>().as_slice()
-        && named(unit).is_some()
-        && text::positive(shown).is_err()
-    {
-        let reason = format!(
-            "`{}`: `{}` is no rate",
-            text::short(name.trim()),
-            text::short(shown)
-        );
-        notes.skip(file, line, reason);
-    } else if !known
-        && let Some((name, rest)) = text.rsplit_once(':')
-        && let Ok(Some((rate, rest))) = leading_number(rest)
-        && let Some(unit) = named(rest.split([' ', '(']).next().unwrap_or(""))
-    {
-        let text = format!(
-            "`{}` {rate} {} is none of memcpy, memchr, memset and STREAM's",
-            text::short(name.trim()),
-            unit.name
-        );
-        notes.skip(file, line, text);
-    }
-    found
-}
-
-/// Where in STREAM's output a line is.
-enum Header {
-    /// Its header has not come.
-    None,
-    /// Rows follow, in this unit.
-    Rows(&'static Unit),
-    /// Rows follow, in what cannot be told.
-    Unknown,
-}
-
-impl Header {
-    /// `Function    Best Rate MB/s  Avg time …`, then `Triad:  12345.6  0.01 0.01 0.01`. `None` of other lines.
-    fn row(&mut self, file: &str, line: u64, text: &str, notes: &mut Notes) -> Option<Rate> {
-        if text.starts_with("Function") && text.contains("Rate") {
-            *self = match stated(text) {
-                Ok(Some(unit)) => Self::Rows(unit),
-                Ok(None) => {
-                    notes.skip(file, line, unit::unknown(""));
-                    Self::Unknown
-                }
-                Err(fault) => {
-                    notes.skip(file, line, fault);
-                    Self::Unknown
-                }
-            };
-            return None;
-        }
-        let (name, rest) = text.split_once(':')?;
-        if !["Copy", "Scale", "Add", "Triad"].contains(&name) {
-            return None;
-        }
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        // The rate and three times.
-        let [rate, _, _, _] = words.as_slice() else {
-            if matches!(self, Self::Rows(_)) {
-                let text = format!("STREAM's `{name}` has {} numbers, not 4", words.len());
-                notes.skip(file, line, text);
-            }
-            return None;
-        };
-        let unit = match self {
-            Self::Rows(unit) => unit,
-            Self::Unknown => return None,
-            Self::None => {
-                let text = format!(
-                    "STREAM's `{name}` without its header before it (`Best Rate MB/s`): its unit is unknown"
-                );
-                notes.skip(file, line, text);
-                return None;
-            }
-        };
-        match text::positive(rate) {
-            Ok(rate) => Some(Rate {
-                flow: Flow::Both,
-                gbps: rate * unit.gbps,
-                what: format!("STREAM {name} {rate} {}", unit.name),
-                place: Place {
-                    file: file.to_owned(),
-                    line,
-                },
-            }),
-            Err(fault) => {
-                notes.skip(file, line, format!("STREAM's `{name}`: {fault}"));
-                None
-            }
-        }
-    }
-}
-
-/// The columns of a list of boards.
-struct Columns {
-    names: Vec<String>,
-    /// The unit that the header states of a column.
-    units: Vec<Option<&'static Unit>>,
-}
-
-impl Columns {
-    fn of(file: &str, line: u64, cells: &[String], notes: &mut Notes) -> Self {
-        let names: Vec<String> = cells.iter().map(|cell| cell.to_lowercase()).collect();
-        // sbc-bench's own list states no unit: tinymembench's, MB/s.
-        let own = ["clockspeed", "7-zip"]
-            .iter()
-            .all(|wanted| names.iter().any(|name| name.starts_with(wanted)));
-        let mut units = Vec::new();
-        for (cell, name) in cells.iter().zip(&names) {
-            let rate = name.starts_with("memcpy") || name.starts_with("memset");
-            units.push(match stated(cell) {
-                _ if !rate => None,
-                Ok(unit) => unit.or_else(|| own.then(|| named("MB/s")).flatten()),
-                Err(fault) => {
-                    notes.skip(file, line, format!("`{}`: {fault}", text::short(cell)));
-                    None
-                }
-            });
-        }
-        Self { names, units }
-    }
-
-    fn at(&self, name: &str) -> Option<usize> {
-        self.names
-            .iter()
-            .position(|column| column.starts_with(name))
-    }
-
-    /// A cell in GB/s, with how it stood.
-    fn rate(&self, index: usize, cell: &str) -> Result<(f64, String), String> {
-        let number = match stated(cell)? {
-            Some(unit) => (cell.trim().trim_end_matches(unit.name), unit),
-            None => match self.units[index] {
-                Some(unit) => (cell, unit),
-                None => return Err(unit::unknown("")),
-            },
-        };
-        let (text, unit) = number;
-        let rate = text::positive(text)?;
-        Ok((rate * unit.gbps, format!("{rate} {}", unit.name)))
-    }
-}
-
-/// A row of sbc-bench's list of boards.
-fn listed(
-    file: &str,
-    line: u64,
-    columns: &Columns,
-    cells: &[String],
-    notes: &mut Notes,
-) -> Option<Board> {
-    let at = |name: &str| columns.at(name);
-    let (device, memcpy, memset) = (at("device")?, at("memcpy")?, at("memset")?);
-    if cells.len() != columns.names.len() {
-        notes.skip(
-            file,
-            line,
-            format!(
-                "the row has {} cells, the header {}",
-                cells.len(),
-                columns.names.len()
-            ),
-        );
-        return None;
-    }
-    let name = cells[device]
-        .trim_start_matches('[')
-        .split(']')
-        .next()
-        .unwrap_or("")
-        .to_owned();
-    let about = ["clockspeed", "kernel", "distro"]
-        .iter()
-        .filter_map(|name| {
-            let index = at(name)?;
-            Some(format!("{name} {}", cells[index]))
-        });
-    let mut board = Board {
-        name,
-        file: file.to_owned(),
-        engine: "cpu",
-        about: about.collect(),
-        ..Board::default()
-    };
-    for (index, flow, factor, what) in [
-        (memcpy, Flow::Both, 2.0, "memcpy"),
-        (memset, Flow::Write, 1.0, "memset"),
-    ] {
-        match columns.rate(index, &cells[index]) {
-            Ok((gbps, shown)) => board.rates.push(Rate {
-                flow,
-                gbps: gbps * factor,
-                what: format!("{what} {shown}"),
-                place: Place {
-                    file: file.to_owned(),
-                    line,
-                },
-            }),
-            Err(reason) => notes.skip(file, line, format!("{what} of {}: {reason}", board.name)),
-        }
-    }
-    (!board.rates.is_empty()).then_some(board)
 }
 
 fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {

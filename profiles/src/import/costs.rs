@@ -1,5 +1,6 @@
 //! Rows to cost files: one thing a file, every number with the line it came from.
 
+mod encoder;
 mod engine;
 mod repeats;
 mod sections;
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Row};
-use super::text::slug;
+use super::text::{out_of_bounds, slug};
 use super::toml_text::{comment, string};
 use super::{Options, Output};
 use engine::Engine;
@@ -56,7 +57,7 @@ pub(crate) fn outputs(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> V
             written.push((groups, output));
         }
     }
-    let names = names(&written);
+    let names = names(&written, notes);
     advise(&written, &names, notes);
     let mut outputs = Vec::new();
     for ((groups, mut output), name) in written.into_iter().zip(names) {
@@ -128,7 +129,7 @@ fn advise(written: &[(&[Group], Output)], names: &[String], notes: &mut Notes) {
 }
 
 /// A name for each file, without its ending: those of one SoC and model are told apart by what differs between them.
-fn names(written: &[(&[Group], Output)]) -> Vec<String> {
+fn names(written: &[(&[Group], Output)], notes: &mut Notes) -> Vec<String> {
     let mut alike: BTreeMap<&str, Vec<&[Group]>> = BTreeMap::new();
     for (groups, output) in written {
         alike.entry(&output.name).or_default().push(groups);
@@ -163,6 +164,13 @@ fn names(written: &[(&[Group], Output)]) -> Vec<String> {
             name = format!("{plain}-{number}");
             number += 1;
         }
+        if name != plain {
+            let text = format!(
+                "`{name}.toml` is of another thing than `{plain}.toml`, though their names would be one: {}",
+                output.identity
+            );
+            notes.add(NoteKind::Warning, "", None, text);
+        }
         names.push(name);
     }
     names
@@ -179,7 +187,7 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
     for mut row in rows {
         let cold = row.cold_s.unwrap_or(row.secs);
         if !(SECONDS.contains(&row.secs) && SECONDS.contains(&cold)) {
-            let text = format!("`{}`: {:e} s is out of all bounds", row.test, row.secs);
+            let text = format!("`{}`: {}", row.test, out_of_bounds(row.secs));
             notes.skip(&row.place.file, row.place.line, text);
             continue;
         }
@@ -199,16 +207,17 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
         if let Some(engine) = &options.engine {
             row.identity.insert("engine".to_owned(), engine.clone());
         }
+        kept.push(row);
+    }
+    let mut kept = encoder::beside(kept);
+    kept.retain(|row| {
         let chosen = options.only.iter().all(|(key, value)| {
             let found = row.identity.get(key);
             found.is_some_and(|found| found.eq_ignore_ascii_case(value))
         });
-        if !chosen {
-            left_out += 1;
-            continue;
-        }
-        kept.push(row);
-    }
+        left_out += usize::from(!chosen);
+        chosen
+    });
     // A key that no row has was meant to do something.
     let given = options.ignore.iter().map(|key| ("--ignore", key));
     let given = given.chain(options.only.iter().map(|(key, _)| ("--only", key)));

@@ -5,27 +5,32 @@
 
 mod header;
 mod layers;
+mod shards;
+mod types;
 
+use std::fmt::Write as _;
 use std::io::BufRead;
 
+use super::hf_config::tiles::Tiles;
 use super::model::{self, Facts, Known};
 use super::note::{NoteKind, Notes};
 use super::{Options, Output, Source};
 use header::Header;
+use shards::{Model, Shard, together};
 
 /// Model profiles of the headers; a vision projector (`mmproj`) completes the model beside it.
 pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes) -> Vec<Output> {
     let mut models: Vec<Facts> = Vec::new();
     let mut towers: Vec<Facts> = Vec::new();
-    for source in sources {
-        let Some((header, name)) = read(source, notes) else {
-            continue;
-        };
-        let architecture = header.text("general.architecture").unwrap_or_default();
+    let headers = sources.into_iter().filter_map(|source| read(source, notes));
+    let headers = headers.collect();
+    for model in together(headers, notes) {
+        let architecture = model.header.text("general.architecture");
+        let architecture = architecture.unwrap_or_default();
         if architecture == "clip" {
-            towers.push(tower(&header, &name, options, notes));
+            towers.push(tower(&model.header, &model.file, options, notes));
         } else {
-            models.extend(language(&header, &name, &architecture, notes));
+            models.extend(language(&model, &architecture, notes));
         }
     }
     let mut towers = towers.into_iter();
@@ -66,6 +71,12 @@ pub fn shape(source: Source) -> Result<(crate::roofline::Shape, String), String>
         let said: Vec<String> = notes.list.iter().map(ToString::to_string).collect();
         return Err(said.join("; "));
     };
+    if let Some(shard) = Shard::of(&header, &file)? {
+        return Err(format!(
+            "{file}: one of {} shards, of which none alone has all tensors: give the model's config.json",
+            shard.count
+        ));
+    }
     let architecture = header.text("general.architecture").unwrap_or_default();
     let need = |name: &str| {
         let key = format!("{architecture}.{name}");
@@ -100,9 +111,9 @@ pub fn shape(source: Source) -> Result<(crate::roofline::Shape, String), String>
     let grows = layers::of(&header, &architecture)?.growing.len() as f64;
     let quant = header
         .number("general.file_type")
-        .and_then(|id| header::file_type(id as u64))
+        .and_then(|id| types::file_type(id as u64))
         .ok_or_else(|| format!("{file}: `general.file_type` is missing: give `--type`"))?;
-    let weights = header.weights(&file, &mut notes);
+    let weights = header.weights(&file, 1, &mut notes);
     let name = header.text("general.name").unwrap_or_else(|| file.clone());
     let mut shape = crate::roofline::Shape::dense(&name, &of_dimensions);
     shape.attending = grows;
@@ -126,7 +137,8 @@ fn read(source: Source, notes: &mut Notes) -> Option<(Header, String)> {
 }
 
 /// What a file tells of its language model.
-fn language(header: &Header, file: &str, architecture: &str, notes: &mut Notes) -> Option<Facts> {
+fn language(model: &Model, architecture: &str, notes: &mut Notes) -> Option<Facts> {
+    let Model { header, file, .. } = model;
     if architecture.is_empty() {
         notes.refuse(file, None, "`general.architecture` is missing");
         return None;
@@ -146,27 +158,27 @@ fn language(header: &Header, file: &str, architecture: &str, notes: &mut Notes) 
     };
     let name = header.text("general.name").unwrap_or_else(|| {
         let stem = file.rsplit(['/', '\\']).next().unwrap_or(file);
-        stem.trim_end_matches(".gguf").to_owned()
+        let stem = stem.trim_end_matches(".gguf");
+        shards::without_number(stem).to_owned()
     });
-    let shards = header.number("split.count").filter(|count| *count > 1.0);
     let mut facts = Facts {
         name,
-        file: file.to_owned(),
+        file: file.clone(),
         layers,
         max_context: header
             .number(&format!("{architecture}.context_length"))
             .map(|tokens| Known::new(tokens, format!("`{architecture}.context_length`"))),
-        weights_from: if header.tensors == 0 {
-            "the file has no tensors (a vocabulary only): the model's own GGUF file has them"
-        } else if shards.is_some() {
-            "the file is one of several shards and holds a part of the weights: a whole file, or `import hf-config`, has their size"
+        weights_from: if let Some(lacks) = &model.lacks {
+            lacks.clone().into()
+        } else if header.tensors == 0 {
+            "the file has no tensors (a vocabulary only): the model's own GGUF file has them".into()
         } else {
-            "a tensor's type is not known here, so its size is not either"
+            "a tensor's type is not known here, so its size is not either".into()
         },
         ..Facts::default()
     };
-    if header.tensors > 0 && shards.is_none() {
-        facts.weights = header.weights(file, notes);
+    if header.tensors > 0 && model.lacks.is_none() {
+        facts.weights = header.weights(file, model.files, notes);
     }
     let quant = header
         .number("general.file_type")
@@ -174,7 +186,7 @@ fn language(header: &Header, file: &str, architecture: &str, notes: &mut Notes) 
             format!(
                 ", file type {} ({})",
                 id,
-                header::file_type(id as u64).unwrap_or("unknown")
+                types::file_type(id as u64).unwrap_or("unknown")
             )
         });
     let text = format!(
@@ -188,6 +200,43 @@ fn language(header: &Header, file: &str, architecture: &str, notes: &mut Notes) 
     );
     notes.add(NoteKind::Read, file, None, text);
     Some(facts)
+}
+
+/// Multiplies a tile's tokens by the tiles of a still picture, or says that one is taken.
+fn cut(
+    known: &mut Known,
+    longest: Option<f64>,
+    tile: f64,
+    options: &Options,
+    file: &str,
+    notes: &mut Notes,
+) {
+    let tiles = longest.map(|longest| Tiles { longest, tile });
+    match (tiles, options.frame) {
+        (Some(tiles), Some((width, height))) => {
+            let pictures = tiles.pictures(f64::from(width), f64::from(height));
+            let each = known.value;
+            known.value *= pictures;
+            known.interval = (pictures > 1.0).then_some((each, known.value));
+            _ = write!(
+                known.how,
+                " in each of {pictures} tiles of a still picture of {width} x {height} (`--frame`), its longer side brought to {}; the lower end is one tile",
+                tiles.longest
+            );
+        }
+        (Some(tiles), None) => {
+            let most = tiles.most();
+            known.interval = (most > 1.0).then_some((known.value, known.value * most));
+            let text = format!(
+                "1 tile a frame is assumed, as of a video; of a still picture give the size (`--frame 1280x720`): it has up to {most}"
+            );
+            notes.add(NoteKind::Warning, file, None, text);
+        }
+        (None, _) => {
+            let text = "1 tile a frame is assumed: `clip.vision.preproc_image_size`, which says into how many a still picture is cut, is missing";
+            notes.add(NoteKind::Warning, file, None, text);
+        }
+    }
 }
 
 /// What a projector tells of its vision tower.
@@ -232,10 +281,15 @@ fn tower(header: &Header, file: &str, options: &Options, notes: &mut Notes) -> F
         let how = format!(
             "{width} x {height} pixels, patches of {patch}, {merged} x {merged} of them a token (`{kind}`)"
         );
-        facts.tokens_per_frame = Some(Known::new(side(width) * side(height), how));
+        let mut known = Known::new(side(width) * side(height), how);
+        if kind == "idefics3" {
+            let longest = number("preproc_image_size");
+            cut(&mut known, longest, width, options, file, notes);
+        }
+        facts.tokens_per_frame = Some(known);
     }
     if header.tensors > 0 {
-        facts.weights = header.weights(file, notes);
+        facts.weights = header.weights(file, 1, notes);
     }
     notes.add(
         NoteKind::Read,

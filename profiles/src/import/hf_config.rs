@@ -3,10 +3,12 @@
 mod defaults;
 mod kinds;
 mod once;
+mod parameters;
 mod precision;
 mod processor;
 mod slips;
 mod text_model;
+pub(super) mod tiles;
 mod vision;
 
 use serde_json::Value;
@@ -86,7 +88,7 @@ pub fn shape(
     defaults::fill(&mut value);
     let config = Config { root: &value, text };
     decoder(&config).map_err(fault)?;
-    let mut shape = text_model::roofline(&config, &name(&config, file)).map_err(fault)?;
+    let mut shape = parameters::roofline(&config, &name(&config, file)).map_err(fault)?;
     shape.vision = vision::roofline(&config, options);
     Ok(shape)
 }
@@ -139,7 +141,9 @@ const NESTED: [&str; 3] = ["text_config", "llm_config", "language_config"];
 
 /// Whether a table is a language model's.
 fn is_model(table: &Value) -> bool {
-    table.get("num_hidden_layers").is_some()
+    text_model::LAYERS
+        .iter()
+        .any(|key| table.get(key).is_some())
 }
 
 /// A whole number from 1 to 2^32 of a table.
@@ -174,20 +178,22 @@ fn facts(
         name: name(config, file),
         file: file.to_owned(),
         layers,
-        weights: text_model::weights(config, options)?,
+        weights: parameters::weights(config, options)?,
         max_context: [
             "max_position_embeddings",
             "n_positions",
             "seq_length",
             "max_sequence_length",
+            "max_seq_len",
+            "n_ctx",
         ]
         .iter()
         .find_map(|key| Some((key, count(language, key)?)))
         .map(|(key, tokens)| Known::new(tokens, format!("`{key}`"))),
         weights_from: if precision::of(config, options).is_some() {
-            "the file does not state all that parameters are counted from, or has layers that are not counted here: `import gguf` of the model's file"
+            "the file does not state all that parameters are counted from, or has layers that are not counted here: `import gguf` of the model's file".into()
         } else {
-            precision::advice(config)
+            precision::advice(config).into()
         },
         ..Facts::default()
     };
@@ -210,7 +216,7 @@ fn facts(
         } else {
             model_type
         },
-        count(language, "num_hidden_layers").unwrap_or(0.0),
+        text_model::shape(config)?.layers,
         if facts.sees {
             ", with a vision tower"
         } else {

@@ -4,6 +4,7 @@
 //! times. Rows of different boards, clocks, builds, quantisations, back ends or thread counts are different
 //! things and never meet in one profile. Two values for one thing are shown, and neither is used.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, Write};
 
@@ -230,7 +231,43 @@ fn named(options: &Options, notes: &mut Notes) -> bool {
     fine
 }
 
+/// The outputs without those of which several would be one file: none of these is written over another.
+fn apart(outputs: Vec<Output>, notes: &mut Notes) -> Vec<Output> {
+    let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for output in &outputs {
+        let things = alike.entry(output.name.clone()).or_default();
+        things.push(output.identity.clone());
+    }
+    alike.retain(|_, things| things.len() > 1);
+    for (name, things) in &alike {
+        one_name(name, things, "`--model KEY` or `--soc KEY`", notes);
+    }
+    let mut outputs = outputs;
+    outputs.retain(|output| !alike.contains_key(&output.name));
+    outputs
+}
+
+/// Says that several things would be one file.
+fn one_name(name: &str, things: &[String], keys: &str, notes: &mut Notes) {
+    let more = things.len().saturating_sub(8);
+    let text = format!(
+        "`{name}` would be the file of {} things, and none of them is written: import them apart, with {keys}:\n    {}{}",
+        things.len(),
+        things[..things.len() - more].join("\n    "),
+        match more {
+            0 => String::new(),
+            more => format!("\n    and {more} more"),
+        }
+    );
+    notes.add(NoteKind::Conflict, "", None, text);
+}
+
 fn write(outputs: Vec<Output>, sink: &mut dyn Sink, notes: &mut Notes) -> io::Result<()> {
+    let outputs = if sink.many() {
+        apart(outputs, notes)
+    } else {
+        outputs
+    };
     let main = outputs.iter().filter(|output| !output.aside).count();
     if main > 1 && !sink.many() {
         let list: Vec<&str> = outputs

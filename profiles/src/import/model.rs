@@ -1,5 +1,6 @@
 //! What a model file comes down to, and the profile that is written of it.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::note::{NoteKind, Notes};
@@ -131,7 +132,7 @@ pub(crate) struct Facts {
     /// Whether it has a vision tower at all.
     pub(crate) sees: bool,
     /// How to supply a missing weight size.
-    pub(crate) weights_from: &'static str,
+    pub(crate) weights_from: Cow<'static, str>,
 }
 
 /// Tokens beyond which a file is not to be believed.
@@ -158,7 +159,7 @@ pub(crate) fn output(facts: &Facts, options: &Options, notes: &mut Notes) -> Opt
             "weights_bytes",
             &facts.weights,
             BYTES_MAX,
-            facts.weights_from,
+            facts.weights_from.as_ref(),
         ),
         ("kv_bytes_per_token", &Some(kv), BYTES_MAX, ""),
         (

@@ -23,8 +23,9 @@ use collect::{OPEN_MAX, Profile, Runs, Totals};
 use event::Events;
 use lenient::Lenient;
 
-/// Events at which the profiler stops.
+/// Events at which the profiler stops. What a GPU's own profiler adds at the end comes on top.
 const EVENTS_MAX: u64 = 1_000_000;
+
 /// The rows of a profile, as far as it can be read.
 pub fn read(source: Source, notes: &mut Notes) -> Vec<Row> {
     let Source { name, reader } = source;
@@ -62,10 +63,20 @@ pub fn read(source: Source, notes: &mut Notes) -> Vec<Row> {
 impl Profile {
     /// A word on what makes times of the whole file doubtful.
     fn doubts(&self, file: &str, notes: &mut Notes) {
-        if self.events >= EVENTS_MAX {
-            let text =
-                "the profiler stops at 1,000,000 events: later runs are missing or incomplete";
+        // More events are of a profiler that does not stop there, or of several files in one.
+        if self.events - self.kernels == EVENTS_MAX {
+            let text = "it has the 1,000,000 events at which the profiler stops: runs after the last of them, if there were any, are not in it";
             notes.add(NoteKind::Warning, file, None, text);
+        }
+        if self.waiting > 0 && !self.overlapping {
+            let text = format!(
+                "{} after the last run: the run that they are of did not end, or its event is not in the file",
+                match self.waiting {
+                    1 => "a node".to_owned(),
+                    count => format!("{count} nodes"),
+                }
+            );
+            notes.add(NoteKind::Skipped, file, None, text);
         }
         if self.overlapping {
             let text = "runs overlap in time: their wall times hold waiting for each other";
@@ -347,6 +358,26 @@ mod tests {
                 .iter()
                 .any(|note| note.text.contains("drawn at random"));
             assert_eq!(said, runs > RUNS_MAX as u64);
+        }
+    }
+
+    /// To see it fail, compare with `>=`.
+    #[test]
+    fn the_profiler_s_end_is_said_only_of_a_file_that_has_it() {
+        for (events, kernels, said) in [
+            (EVENTS_MAX - 1, 0, false),
+            (EVENTS_MAX, 0, true),
+            (EVENTS_MAX + 1, 0, false),
+            (EVENTS_MAX + 7, 7, true),
+            (3 * EVENTS_MAX, 0, false),
+        ] {
+            let mut profile = profile(10);
+            assert_eq!(profile.events, 21);
+            (profile.events, profile.kernels) = (events, kernels);
+            let mut notes = Notes::default();
+            assert_eq!(profile.rows("p.json", &mut notes).len(), 1);
+            let stops = notes.list.iter().any(|note| note.text.contains("stops"));
+            assert_eq!(stops, said, "{events}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! RKLLM: Rockchip's benchmark tables by release, its multimodal stage tables, tables of the llama.cpp port for
 //! the RKNPU, and the runtime's own performance log.
 
+mod encoder;
 mod loaded;
 mod shapes;
 mod whole;
@@ -8,8 +9,9 @@ mod whole;
 use super::markdown::{cells, is_rule};
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
-use super::text::{lines, nearest, positive, short};
+use super::text::{lines, nearest, out_of_bounds, positive, short};
 use super::toml_text::number;
+use encoder::Encoders;
 use loaded::Loaded;
 use whole::{chips, common, lengths};
 
@@ -37,6 +39,7 @@ pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         platform: None,
         table: None,
         loaded: Loaded::default(),
+        encoders: Encoders::default(),
         previous: Vec::new(),
         rows: Vec::new(),
         block: 0,
@@ -46,7 +49,10 @@ pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         let next = all.get(index + 1).map_or("", |(_, line)| line);
         reader.line(number, line, next);
     }
-    let rows = reader.rows;
+    let Reader {
+        encoders, mut rows, ..
+    } = reader;
+    encoders.put_into(&mut rows, file, notes);
     if rows.is_empty() {
         let said = notes.list[before..]
             .iter()
@@ -101,6 +107,7 @@ struct Reader<'a> {
     platform: Option<String>,
     table: Option<Table>,
     loaded: Loaded,
+    encoders: Encoders,
     /// Cells of the row above: a blank cell means the same as above.
     previous: Vec<String>,
     rows: Vec<Row>,
@@ -111,6 +118,7 @@ impl Reader<'_> {
     fn line(&mut self, number: u64, line: &str, next: &str) {
         let Some((cells, closed)) = cells(line) else {
             self.table = None;
+            self.encoders.line(number, line);
             let heading = line.trim_start();
             if heading.starts_with('#') {
                 let named = chips(heading);
@@ -182,6 +190,7 @@ impl Reader<'_> {
             table.shape = Shape::Benchmark;
         } else if let Some(stage) = stage {
             table.shape = Shape::Stages { first: stage + 1 };
+            self.encoders.table(self.block);
         } else if rates && table.column(&["backend"]).is_some() {
             table.shape = Shape::Backends;
         } else {
@@ -294,7 +303,7 @@ impl Reader<'_> {
                 NoteKind::Skipped,
                 self.file,
                 Some(line),
-                format!("`{test}`: {secs:e} s is out of all bounds"),
+                format!("`{test}`: {}", out_of_bounds(secs)),
             );
             return;
         }

@@ -8,6 +8,11 @@ use std::fmt;
 /// not equal to any value.
 pub type Identity = BTreeMap<String, String>;
 
+/// Key of an identity: the precision of the encoder, where it is not the language model's (`quant`).
+pub(crate) const ENCODE_QUANT: &str = "encode_quant";
+/// Key of an identity: cores of the engine that the encoder had.
+pub(crate) const ENCODE_CORES: &str = "encode_cores";
+
 /// Where a measurement stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {

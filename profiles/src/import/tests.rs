@@ -9,6 +9,7 @@ mod contradict;
 mod drift;
 mod events;
 mod exact;
+mod families;
 mod fuzz;
 mod hybrids;
 mod kinds;
@@ -20,6 +21,7 @@ mod pasted;
 mod rates;
 mod said;
 mod samples;
+mod shards;
 mod slips;
 mod towers;
 

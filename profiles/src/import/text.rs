@@ -224,6 +224,15 @@ pub(crate) fn short(text: &str) -> String {
     shown.replace(['\n', '\r'], " ")
 }
 
+/// What is wrong with a time that no measurement takes.
+pub(crate) fn out_of_bounds(secs: f64) -> String {
+    if secs.is_finite() {
+        format!("{secs:e} s is out of all bounds")
+    } else {
+        "a time beyond all numbers is out of all bounds".to_owned()
+    }
+}
+
 /// A name as a key: lower-case letters, digits, dots and hyphens. At least one character.
 pub(crate) fn slug(text: &str) -> String {
     let mut key = String::new();

@@ -1,12 +1,13 @@
 //! Recorded arrivals as this program's own trace: `time_s`, and lengths where there are any.
 //!
 //! CSV and JSON Lines are read by `sim`'s own reader, a piece at a time, so that a file of any size takes bounded
-//! memory: each piece stands behind the header, the first row, from which wall-clock layouts count, and the last one
+//! memory: each piece stands behind the header, the first row, from which wall-clock layouts count, and the last two
 //! before it, which no time may precede.
 //! Query times of video benchmarks (`StreamingBench`, OVO-Bench) become one trace a video.
 
 mod questions;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Read as _, Write};
 use std::ops::Range;
@@ -40,17 +41,31 @@ pub(crate) fn import(
         notes.refuse("", None, text);
         return Ok(());
     }
+    let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in &sources {
+        let files = alike.entry(stem(&source.name)).or_default();
+        files.push(source.name.clone());
+    }
+    alike.retain(|_, files| files.len() > 1);
+    for (stem, files) in &alike {
+        super::one_name(&format!("{stem}.csv"), files, "`--out FILE`", notes);
+    }
     for source in sources {
-        let stem = source.name.rsplit(['/', '\\']).next().unwrap_or("trace");
-        let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
-        let stem = if stem == "-" {
-            "trace".to_owned()
-        } else {
-            slug(stem)
-        };
-        one(source, &stem, options, sink, notes)?;
+        let stem = stem(&source.name);
+        if !alike.contains_key(&stem) {
+            one(source, &stem, options, sink, notes)?;
+        }
     }
     Ok(())
+}
+
+/// What the trace of a file is called.
+fn stem(file: &str) -> String {
+    let name = file.rsplit(['/', '\\']).next().unwrap_or("trace");
+    match name.rsplit_once('.').map_or(name, |(stem, _)| stem) {
+        "-" => "trace".to_owned(),
+        stem => slug(stem),
+    }
 }
 
 fn one(
@@ -120,17 +135,30 @@ fn write(outputs: Vec<Output>, sink: &mut dyn Sink, notes: &mut Notes) -> io::Re
     super::write(outputs, sink, notes)
 }
 
+/// The last sound row, until those behind it show that its time is right.
+struct Held {
+    /// What is written for it.
+    row: String,
+    line: u64,
+    /// Whether its answer has no token.
+    empty: bool,
+}
+
 /// Converts one stream.
 struct Convert<'a> {
     file: &'a str,
     notes: &'a mut Notes,
     /// Header of a CSV with its line end; empty of JSON Lines.
     header: String,
-    /// The first and the last sound row so far.
-    ends: Option<[String; 2]>,
-    /// What is written for the last row, once those behind it show that its time is right, and its line.
-    held: Option<(String, u64)>,
+    /// The first and the last two sound rows so far, each once: by these two it is told which of two times that fall is
+    /// wrong, and a row given twice would count twice.
+    ends: Vec<String>,
+    held: Option<Held>,
+    /// A row that is earlier than that one, and its line: those behind it will show which of the two is wrong.
+    open: Option<(String, u64)>,
     piece: String,
+    /// Where the piece begins in the text that is read.
+    piece_at: usize,
     /// Whether a quote of CSV is open at its end.
     quoted: bool,
     /// Line of the piece's first row, and of the next one.
@@ -155,9 +183,11 @@ impl<'a> Convert<'a> {
             file,
             notes,
             header: String::new(),
-            ends: None,
+            ends: Vec::new(),
             held: None,
+            open: None,
             piece: String::new(),
+            piece_at: 0,
             quoted: false,
             piece_line: 1,
             line: 0,
@@ -236,14 +266,16 @@ impl<'a> Convert<'a> {
             }
         }
         let none = self.rows == 0 && self.bad_rows == 0;
-        if (!self.piece.trim().is_empty() || none) && !self.convert(writer, false)? {
+        if (!self.piece.trim().is_empty() || none || self.open.is_some())
+            && !self.convert(writer, false)?
+        {
             return Ok(false);
         }
         if !self.whole() {
             return Ok(false);
         }
-        if let Some((row, _)) = self.held.take() {
-            writer.write_all(row.as_bytes())?;
+        if let Some(held) = self.held.take() {
+            writer.write_all(held.row.as_bytes())?;
         }
         let lengths = match self.columns {
             Some([true, true]) => "times, prompt and answer lengths",
@@ -285,15 +317,20 @@ impl<'a> Convert<'a> {
         true
     }
 
-    /// Converts the piece that is there and empties it, up to a row of which only those behind it tell whether it is
-    /// sound. `more`: whether other pieces follow.
+    /// Converts the piece that is there and empties it; a row of which only those behind it tell whether it is sound waits
+    /// for them. `more`: whether other pieces follow.
     fn convert(&mut self, writer: &mut dyn Write, more: bool) -> io::Result<bool> {
         let mut text = self.header.clone();
-        for row in self.ends.iter().flatten() {
+        for row in &self.ends {
             text += row;
             text.push('\n');
         }
         let before = text.len();
+        if let Some((row, _)) = &self.open {
+            text += row;
+            text.push('\n');
+        }
+        self.piece_at = text.len();
         text += &self.piece;
         self.piece.clear();
         let sound = match trace_file::sound_rows(self.file, &text, more) {
@@ -330,10 +367,11 @@ impl<'a> Convert<'a> {
             }
         }
         self.rows(&text, before, &sound, writer)?;
-        if let Some(open) = sound.open.filter(|open| *open >= before) {
-            self.piece_line = self.line_of(&text, before, open);
-            text[open..].clone_into(&mut self.piece);
-        }
+        let open = sound.open.filter(|span| span.start >= before);
+        self.open = open.map(|span| {
+            let line = self.line_of(&text, before, span.start);
+            (text[span].to_owned(), line)
+        });
         Ok(true)
     }
 
@@ -346,25 +384,37 @@ impl<'a> Convert<'a> {
     ) -> io::Result<()> {
         let SoundRows { trace, spans, .. } = sound;
         let from = spans.partition_point(|span| span.start < before);
-        if let Some((row, _)) = self.held.take() {
-            if from == 2 {
-                writer.write_all(row.as_bytes())?;
-            } else {
-                self.rows -= 1;
-            }
-        }
-        let Some(last) = spans.get(from..).and_then(<[_]>::last) else {
+        let new = spans.get(from..).unwrap_or_default();
+        let Some(last) = new.last() else {
             return Ok(());
         };
+        // The rows of this piece may have shown that the last before it is wrong.
+        if let Some(held) = self.held.take() {
+            if from == self.ends.len() {
+                writer.write_all(held.row.as_bytes())?;
+            } else {
+                self.rows -= 1;
+                self.empty_answers -= u64::from(held.empty);
+            }
+        }
+        self.ends.truncate(from);
         let row = |span: &Range<usize>| text[span.clone()].to_owned();
-        let first = match self.ends.take() {
-            Some([first, _]) => first,
-            None => row(&spans[0]),
-        };
-        self.ends = Some([first, row(last)]);
+        if self.ends.is_empty() {
+            self.ends.extend(new.first().map(row));
+            self.ends
+                .extend(new[1..].iter().skip(new.len().saturating_sub(3)).map(row));
+        } else {
+            self.ends
+                .extend(new.iter().skip(new.len().saturating_sub(2)).map(row));
+        }
+        let beyond = self.ends.len().saturating_sub(2);
+        if beyond > 1 {
+            self.ends.drain(1..beyond);
+        }
         self.rows += (trace.times.len() - from) as u64;
-        let outputs = trace.output_tokens.iter().flat_map(|list| &list[from..]);
-        self.empty_answers += outputs.filter(|tokens| **tokens == 0).count() as u64;
+        let outputs = trace.output_tokens.as_ref().map(|list| &list[from..]);
+        let outputs = outputs.unwrap_or_default();
+        self.empty_answers += outputs.iter().filter(|tokens| **tokens == 0).count() as u64;
         if self.bad_rows > 0 && !self.skip {
             // Nothing will come of it; only the faults of the rest are wanted.
             return Ok(());
@@ -394,8 +444,11 @@ impl<'a> Convert<'a> {
             }
             row.push('\n');
             if index + 1 == trace.times.len() {
-                let line = self.line_of(text, before, last.start);
-                self.held = Some((row, line));
+                self.held = Some(Held {
+                    row,
+                    line: self.line_of(text, before, last.start),
+                    empty: outputs.last() == Some(&0),
+                });
             } else {
                 writer.write_all(row.as_bytes())?;
             }
@@ -406,11 +459,15 @@ impl<'a> Convert<'a> {
     /// Line of a byte of a piece, which begins at `before`; of the rows before it the last one is meant.
     fn line_of(&self, text: &str, before: usize, at: usize) -> u64 {
         if at < before {
-            let held = self.held.as_ref().map(|(_, line)| *line);
+            let held = self.held.as_ref().map(|held| held.line);
             // Faults of columns are the header's.
             return held.filter(|_| at >= self.header.len()).unwrap_or(1);
         }
-        let range = text.get(before..at.min(text.len())).unwrap_or("");
+        if let Some((_, line)) = self.open.as_ref().filter(|_| at < self.piece_at) {
+            return *line;
+        }
+        let range = text.get(self.piece_at..at.min(text.len()));
+        let range = range.unwrap_or("");
         self.piece_line + range.bytes().filter(|&byte| byte == b'\n').count() as u64
     }
 

@@ -82,9 +82,9 @@ pub struct SoundRows {
     pub faults: Vec<Diagnostic>,
     /// Rows that are not sound.
     pub bad_rows: usize,
-    /// Where the last row starts, if it is earlier than the one before: only a row behind it would tell which of the two
-    /// is at fault. It is none of the above.
-    pub open: Option<usize>,
+    /// Where the last row that is sound by itself stands, if it is earlier than the one before: only one behind it would
+    /// tell which of the two is at fault. It is none of the above.
+    pub open: Option<Range<usize>>,
 }
 
 /// Reads the text of the trace `file`.
@@ -112,8 +112,8 @@ pub fn sound_rows(file: &str, text: &str, more: bool) -> Result<SoundRows, Vec<D
     }
     let mut open = None;
     if let (Some(last), Some(layout)) = (reader.suspect.take(), reader.layout) {
-        if more && reader.rows == reader.suspected {
-            open = Some(last.span.start);
+        if more {
+            open = Some(last.span);
         } else {
             reader.bad_time(falls(layout, last.cell));
         }
@@ -192,8 +192,6 @@ struct Reader<'a> {
     /// The last row, and the next one where that is earlier.
     last: Option<Kept>,
     suspect: Option<Kept>,
-    /// Rows up to that one.
-    suspected: usize,
     empty_answers: usize,
     rows: usize,
     /// Whether rows that are faulty are left out and the others kept.
@@ -228,7 +226,6 @@ impl<'a> Reader<'a> {
             before: None,
             last: None,
             suspect: None,
-            suspected: 0,
             empty_answers: 0,
             rows: 0,
             lenient,
@@ -372,7 +369,6 @@ impl<'a> Reader<'a> {
             self.take(row);
         } else if row.time >= self.before {
             self.suspect = Some(row);
-            self.suspected = self.rows;
         } else {
             self.bad_time(falls(layout, row.cell));
         }

@@ -14,7 +14,7 @@ const CASES: &[(&str, fn())] = &[
         without_reuse_first_tokens_come_later_and_later,
     ),
     (
-        "invisiofficial/rk-llama.cpp",
+        "invisiofficial/rk-llama.cpp (README)",
         a_model_beyond_an_engine_s_addresses,
     ),
     (

@@ -13,7 +13,7 @@ use rand::seq::SliceRandom;
 use super::super::Options;
 use super::super::fit::{Point, TERMS};
 use super::super::note::{NoteKind, Notes};
-use super::super::row::{Identity, Row, Spread, Test};
+use super::super::row::{ENCODE_CORES, ENCODE_QUANT, Identity, Row, Spread, Test};
 use super::super::stats::trend;
 use super::super::text::slug;
 use super::super::toml_text::{number, origin, quantity};
@@ -338,7 +338,18 @@ impl<'a> Engine<'a> {
         };
         let text = text + &self.spread(&refs, &format!("{key}_spread"));
         _ = write!(self.body, "\n[engines.{}.stages.encode]\n{text}", self.name);
-        self.origin(&key, false, &refs, "Time of a frame in the vision tower");
+        let stated = |key: &str| self.identity.get(key).map(String::as_str);
+        let precision = stated(ENCODE_QUANT).unwrap_or("a precision that is not stated");
+        let cores = stated(ENCODE_CORES).or_else(|| stated("cores"));
+        let how = format!(
+            "Time of a frame in the vision tower, in {precision}, on {} of the NPU",
+            match cores {
+                Some("1") => "1 core".to_owned(),
+                Some(count) => format!("{count} cores"),
+                None => "a number of cores that is not stated".to_owned(),
+            }
+        );
+        self.origin(&key, false, &refs, &how);
     }
 
     fn runs(&mut self, notes: &mut Notes) {

@@ -385,7 +385,9 @@ impl Kinds<'_, '_> {
         for (key, value) in self.table.as_object().into_iter().flatten() {
             let known = MARKERS.contains(&key.as_str()) || HARMLESS.contains(&key.as_str());
             let said = !value.is_null() && *value != Value::Bool(false);
-            if known || !said || !marks(key) {
+            // DBRX and MPT: heads, and MPT's window for all layers, which is not counted here.
+            let heads = key == "attn_config" && count(value, "sliding_window_size").is_none();
+            if known || heads || !said || !marks(key) {
                 continue;
             }
             let (path, line) = self.config.place(key);

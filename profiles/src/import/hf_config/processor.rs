@@ -6,6 +6,10 @@ use super::super::note::{NoteKind, Notes};
 use super::super::{Source, text};
 use super::{count, once};
 
+/// Where the tower looks for how the processor cuts pictures: a table of whether it does (`on`), what it brings the
+/// longer side to (`longest`) and the side of a tile (`tile`).
+pub(super) const SPLITTING: &str = "(image splitting)";
+
 /// Its name.
 const NAME: &str = "preprocessor_config.json";
 
@@ -155,6 +159,22 @@ fn merge(root: &mut Value, processor: &Value) -> (Vec<String>, Vec<String>) {
         && own.is_none()
     {
         put.push(("image_size", size));
+    }
+    let on = processor.get("do_image_splitting").and_then(Value::as_bool);
+    // These classes split unless they are told not to.
+    let splits = |name: &String| name.starts_with("Idefics3") || name.starts_with("SmolVLM");
+    if let Some(on) = on.or_else(|| class.iter().any(splits).then_some(true))
+        && let Value::Object(table) = &mut *root
+    {
+        let edge = |of_table: &str| of(of_table, "longest_edge");
+        let (longest, tile) = (edge("size"), edge("max_image_size"));
+        let splitting = serde_json::json!({"on": on, "longest": longest, "tile": tile});
+        table.insert(SPLITTING.to_owned(), splitting);
+        took.push(format!("`do_image_splitting` {on}"));
+        let edges = [("size", longest), ("max_image_size", tile)];
+        for (key, value) in edges.into_iter().filter(|_| on) {
+            took.extend(value.map(|value| format!("`{key}.longest_edge` {value}")));
+        }
     }
     let tower = root.get("vision_config").is_some_and(Value::is_object);
     for (key, value) in put {

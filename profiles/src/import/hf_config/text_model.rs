@@ -1,25 +1,29 @@
-//! Layers, KV and weights of the language model.
-
-use std::fmt::Write as _;
+//! Layers and KV of the language model.
 
 use serde_json::Value;
 
-use super::super::model::{Known, Layers};
-use super::super::{Options, text};
+use super::super::model::Layers;
+use super::super::text;
 use super::kinds::{Kind, Kinds};
-use super::precision::{self, Precision};
 use super::{Config, Fault, count};
 
 const LAYERS_MAX: f64 = 4096.0;
 const CACHE_BYTES: f64 = 2.0;
 
-struct Shape<'a> {
-    table: &'a Value,
-    layers: usize,
-    hidden: f64,
-    heads: f64,
-    kv_heads: f64,
-    head: f64,
+/// The number of layers, by the names that families give it.
+pub(super) const LAYERS: [&str; 4] = ["num_hidden_layers", "n_layer", "num_layers", "n_layers"];
+/// The width of a token.
+const HIDDEN: [&str; 4] = ["hidden_size", "n_embd", "d_model", "dim"];
+/// The number of heads of queries.
+const HEADS: [&str; 4] = ["num_attention_heads", "n_head", "n_heads", "num_heads"];
+
+pub(super) struct Shape<'a> {
+    pub(super) table: &'a Value,
+    pub(super) layers: usize,
+    pub(super) hidden: f64,
+    pub(super) heads: f64,
+    pub(super) kv_heads: f64,
+    pub(super) head: f64,
 }
 
 /// Keys that are whole numbers from 1.
@@ -85,30 +89,21 @@ fn readable(config: &Config<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
+pub(super) fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
     let table = config.language();
     let need = |names: &[&str]| {
-        names
-            .iter()
-            .find_map(|name| count(table, name))
-            .ok_or_else(|| {
-                let there = names
-                    .iter()
-                    .any(|name| table.get(name).is_some_and(|value| !value.is_null()));
-                let what = if there { "is no count" } else { "is missing" };
-                (config.line(names[0]), format!("`{}` {what}", names[0]))
-            })
+        let found = names.iter().find_map(|name| count(table, name));
+        found.ok_or_else(|| absent(config, names))
     };
     readable(config)?;
-    let layers = need(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"])?;
+    let layers = need(&LAYERS)?;
     if layers > LAYERS_MAX {
-        return Err((
-            config.line("num_hidden_layers"),
-            format!("{layers} layers are more than any model has"),
-        ));
+        let there = LAYERS.into_iter().find(|name| table.get(name).is_some());
+        let text = format!("{layers} layers are more than any model has");
+        return Err((config.place(there.unwrap_or(LAYERS[0])).1, text));
     }
-    let hidden = need(&["hidden_size", "n_embd", "d_model"])?;
-    let heads = need(&["num_attention_heads", "n_head", "n_heads"])?;
+    let hidden = need(&HIDDEN)?;
+    let heads = need(&HEADS)?;
     let kv_heads = kv_heads(config, table, heads)?;
     let stated = ["head_dim", "attention_head_dim", "kv_channels"]
         .iter()
@@ -134,6 +129,28 @@ fn shape<'a>(config: &Config<'a>) -> Result<Shape<'a>, Fault> {
     })
 }
 
+/// Why there is no count under any of these names.
+fn absent(config: &Config<'_>, names: &[&str]) -> Fault {
+    let table = config.language();
+    let there = |name: &&&str| table.get(**name).is_some_and(|value| !value.is_null());
+    if let Some(name) = names.iter().find(there) {
+        let (path, line) = config.place(name);
+        let value = text::short(&table[*name].to_string());
+        let text = format!("`{path}` is {value}: it must be a whole number from 1");
+        return (line, text);
+    }
+    let (path, line) = config.place(names[0]);
+    let others: Vec<String> = names[1..].iter().map(|name| format!("`{name}`")).collect();
+    let keys = table.as_object().into_iter().flat_map(|table| table.keys());
+    let near = text::nearest(names[0], keys.map(String::as_str));
+    let near = near.map_or_else(String::new, |near| format!("; the nearest key is `{near}`"));
+    let text = format!(
+        "`{path}` is missing, as are its other names {}{near}",
+        others.join(", ")
+    );
+    (line, text)
+}
+
 /// Heads of keys and values, by the keys of all families that do not call them `num_key_value_heads`.
 fn kv_heads(config: &Config<'_>, table: &Value, heads: f64) -> Result<f64, Fault> {
     let flag = |key: &str| table.get(key).and_then(Value::as_bool);
@@ -144,12 +161,15 @@ fn kv_heads(config: &Config<'_>, table: &Value, heads: f64) -> Result<f64, Fault
     let listed = ["num_key_value_heads", "num_kv_heads", "n_head_kv"]
         .into_iter()
         .find_map(|key| Some((key, count(table, key)?)))
-        // DBRX.
+        // DBRX and MPT.
         .or_else(|| {
-            Some((
-                "kv_n_heads",
-                count(table.get("attn_config")?, "kv_n_heads")?,
-            ))
+            let attention = table.get("attn_config")?;
+            let kind = attention.get("attn_type").and_then(Value::as_str);
+            match count(attention, "kv_n_heads") {
+                Some(heads) => Some(("kv_n_heads", heads)),
+                None if kind == Some("multiquery_attention") => Some(("attn_type", 1.0)),
+                None => None,
+            }
         });
     let falcon = ["falcon", "RefinedWeb", "RefinedWebModel"].contains(&family);
     let (key, kv_heads) = if falcon && flag("new_decoder_architecture") != Some(true) {
@@ -181,7 +201,7 @@ fn kv_heads(config: &Config<'_>, table: &Value, heads: f64) -> Result<f64, Fault
 }
 
 impl Shape<'_> {
-    fn kinds<'a, 'c>(&'a self, config: &'a Config<'c>) -> Kinds<'a, 'c> {
+    pub(super) fn kinds<'a, 'c>(&'a self, config: &'a Config<'c>) -> Kinds<'a, 'c> {
         Kinds {
             config,
             table: self.table,
@@ -263,197 +283,6 @@ impl Shape<'_> {
     }
 }
 
-/// Parameters of the language model, counted from its shapes.
-struct Parameters {
-    /// Of all layers.
-    layers: f64,
-    /// Of what a token goes through of them.
-    active: f64,
-    /// Width of the MLPs that it goes through.
-    inner: f64,
-    /// Of the embedding, and of a head of its own.
-    embedding: f64,
-    /// Whether the head is the embedding.
-    tied: bool,
-    /// Who says so, where the file does not.
-    tied_by: String,
-    /// Whether there are experts.
-    mixture: bool,
-}
-
-impl Shape<'_> {
-    /// The parameters; `None` where the file does not state what they are counted from, or its projections are
-    /// shaped otherwise.
-    fn parameters(&self, config: &Config<'_>) -> Result<Option<Parameters>, Fault> {
-        let (kinds, _) = self.kinds(config).each()?;
-        let table = self.table;
-        let get = |key: &str| count(table, key);
-        let Some(vocabulary) = get("vocab_size").or(get("padded_vocab_size")) else {
-            return Ok(None);
-        };
-        let falcon = self.family() == "falcon";
-        let Some(inner) = get("intermediate_size")
-            .or(get("n_inner"))
-            .or(get("ffn_hidden_size"))
-            .or(get("moe_intermediate_size"))
-            .or(falcon.then_some(4.0 * self.hidden))
-        else {
-            return Ok(None);
-        };
-        if count(table, "kv_lora_rank").is_some() {
-            return Ok(None);
-        }
-        let tied = table
-            .get("tie_word_embeddings")
-            .or_else(|| config.root.get("tie_word_embeddings"));
-        let stated = tied.and_then(Value::as_bool);
-        let default = super::defaults::tied(config.root, table);
-        let tied = stated.unwrap_or_else(|| default.is_none_or(|(tied, _)| tied));
-        let gate = table
-            .get("attn_output_gate")
-            .and_then(Value::as_bool)
-            .unwrap_or(false);
-        let (query, kv) = (self.heads * self.head, self.kv_heads * self.head);
-        let attention = self.hidden * (query * if gate { 3.0 } else { 2.0 } + 2.0 * kv);
-        let linear = {
-            let get = |key: &str| count(table, key).unwrap_or(0.0);
-            let keys = get("linear_num_key_heads") * get("linear_key_head_dim");
-            let values = get("linear_num_value_heads") * get("linear_value_head_dim");
-            self.hidden * (2.0 * keys + 3.0 * values + 2.0 * get("linear_num_value_heads"))
-        };
-        let matrices = if self.gated() { 3.0 } else { 2.0 };
-        let dense = matrices * self.hidden * inner;
-        let experts = get("num_experts")
-            .or(get("num_local_experts"))
-            .or(get("n_routed_experts"));
-        let expert = get("moe_intermediate_size").unwrap_or(inner);
-        // Llama 4 has a shared expert as wide as the others, and states no width for it.
-        let llama4 = self.family() == "llama4_text";
-        let always = get("shared_expert_intermediate_size")
-            .or(llama4.then_some(expert))
-            .unwrap_or(0.0);
-        let of = |count: f64| matrices * self.hidden * (count * expert + always);
-        let (all, width) = match experts {
-            Some(experts) => {
-                let chosen = get("num_experts_per_tok").unwrap_or(experts);
-                let router = experts * self.hidden;
-                (
-                    (of(experts) + router, of(chosen) + router),
-                    chosen * expert + always,
-                )
-            }
-            None => ((dense, dense), inner),
-        };
-        let (mut layers, mut active) = (0.0, 0.0);
-        // Of every so many layers, Llama 4 gives experts to the last, and to the others an MLP of its own width.
-        let every = get("interleave_moe_layer_step").filter(|_| llama4);
-        let every = every.unwrap_or(1.0) as usize;
-        let between = get("intermediate_size_mlp").map(|inner| matrices * self.hidden * inner);
-        for (index, kind) in kinds.into_iter().enumerate() {
-            let all = if (index + 1).is_multiple_of(every) {
-                all
-            } else {
-                let Some(between) = between else {
-                    return Ok(None);
-                };
-                (between, between)
-            };
-            let mixer = match kind {
-                Kind::Full | Kind::Window | Kind::Picture => attention,
-                // Of other mixers the file states no more than what their states are counted from.
-                Kind::Fixed if linear > 0.0 => linear,
-                Kind::Fixed | Kind::Both | Kind::Nothing => return Ok(None),
-            };
-            layers += mixer + all.0 + 2.0 * self.hidden;
-            active += mixer + all.1 + 2.0 * self.hidden;
-        }
-        Ok(Some(Parameters {
-            layers,
-            active,
-            inner: width,
-            embedding: vocabulary * self.hidden,
-            tied,
-            tied_by: match (stated, default) {
-                (Some(_), _) => String::new(),
-                (None, Some((_, family))) => format!(
-                    ", `tie_word_embeddings` is not stated: what transformers 5.24 takes for `{family}`"
-                ),
-                (None, None) => ", `tie_word_embeddings` is not stated, and no class of this `model_type` is known here: assumed as in transformers 4".to_owned(),
-            },
-            mixture: experts.is_some(),
-        }))
-    }
-}
-
-/// Families whose MLP has no gate: two matrices rather than three.
-const UNGATED: [&str; 18] = [
-    "apertus",
-    "arcee",
-    "bloom",
-    "codegen",
-    "falcon",
-    "gpt2",
-    "gpt_bigcode",
-    "gpt_neo",
-    "gpt_neox",
-    "gptj",
-    "mpt",
-    "nemotron",
-    "nemotron_h",
-    "opt",
-    "persimmon",
-    "phi",
-    "phi-msft",
-    "starcoder2",
-];
-
-impl Shape<'_> {
-    fn family(&self) -> &str {
-        let name = self.table.get("model_type").and_then(Value::as_str);
-        name.unwrap_or("")
-    }
-
-    /// Whether the MLP has a gate beside up and down: by the family, and of others by an activation that no gate has.
-    fn gated(&self) -> bool {
-        let act = ["hidden_act", "activation_function", "hidden_activation"]
-            .iter()
-            .find_map(|key| self.table.get(key)?.as_str())
-            .unwrap_or("");
-        let plain = ["gelu_new", "gelu_fast", "quick_gelu", "relu", "relu2"];
-        !UNGATED.contains(&self.family()) && !plain.contains(&act)
-    }
-}
-
-/// The shape that a roofline starts from.
-pub(super) fn roofline(config: &Config<'_>, name: &str) -> Result<crate::roofline::Shape, Fault> {
-    let shape = shape(config)?;
-    shape.kinds(config).unread()?;
-    let Some(parameters) = shape.parameters(config)? else {
-        return Err((
-            1,
-            "`vocab_size` or `intermediate_size` is missing, attention is latent, or layers mix in another way: operations cannot be counted".to_owned(),
-        ));
-    };
-    let (kinds, _) = shape.kinds(config).each()?;
-    let attending = kinds.iter().filter(|kind| **kind == Kind::Full).count();
-    Ok(crate::roofline::Shape {
-        name: name.to_owned(),
-        layers: shape.layers as f64,
-        attending: attending as f64,
-        hidden: shape.hidden,
-        query: shape.heads * shape.head,
-        kv: shape.kv_heads * shape.head,
-        inner: parameters.inner,
-        active: parameters.active,
-        stored: parameters.layers,
-        head: parameters.embedding,
-        tied: parameters.tied,
-        weights_bytes: None,
-        max_context: count(shape.table, "max_position_embeddings"),
-        vision: None,
-    })
-}
-
 /// How the layers keep their context; `doubts` are keys that look as if they said something of it and are not known.
 pub(super) fn layers(config: &Config<'_>, doubts: &mut Vec<Fault>) -> Result<Layers, Fault> {
     let shape = shape(config)?;
@@ -481,59 +310,4 @@ pub(super) fn layers(config: &Config<'_>, doubts: &mut Vec<Fault>) -> Result<Lay
         }
     }
     Ok(layers)
-}
-
-/// Bytes of the language model's weights, counted from its shapes.
-pub(super) fn weights(config: &Config<'_>, options: &Options) -> Result<Option<Known>, Fault> {
-    let shape = shape(config)?;
-    let Some(precision) = precision::of(config, options) else {
-        return Ok(None);
-    };
-    let Precision {
-        linear: bits,
-        embedding: embedded,
-        head,
-        source,
-    } = precision;
-    for each in [bits, embedded, head] {
-        if !(0.1..=64.0).contains(&each) {
-            return Err((
-                config.line("quantization_config"),
-                format!("{each} bits a weight"),
-            ));
-        }
-    }
-    let Some(parameters) = shape.parameters(config)? else {
-        return Ok(None);
-    };
-    let Parameters {
-        layers,
-        embedding,
-        tied,
-        tied_by,
-        mixture,
-        ..
-    } = parameters;
-    let heading = if tied { 0.0 } else { embedding };
-    let note = if mixture {
-        "; all experts, of which a token reads few"
-    } else {
-        ""
-    };
-    let mut at = format!("{bits} bits");
-    if embedded != bits {
-        _ = write!(at, ", the embedding at {embedded}");
-    }
-    if head != bits && !tied {
-        _ = write!(at, ", the head at {head}");
-    }
-    let how = format!(
-        "{:.4}e9 parameters, counted from the shapes ({} MLP, {} embedding{}), at {at}: {source}{note}",
-        (layers + embedding + heading) / 1e9,
-        if shape.gated() { "gated" } else { "plain" },
-        if tied { "tied" } else { "untied" },
-        tied_by
-    );
-    let stored = layers * bits + embedding * embedded + heading * head;
-    Ok(Some(Known::new(stored / 8.0, how)))
 }

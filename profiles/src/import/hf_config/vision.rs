@@ -25,8 +25,13 @@ pub(super) fn read(config: &Config<'_>, options: &Options, facts: &mut Facts) ->
                 .to_owned(),
         );
     }
+    let given = options.tokens_per_frame.is_some();
+    let uncut = tower.uncut(options).filter(|_| !given);
+    let tiled = uncut.is_some();
+    remarks.extend(uncut);
     if let Some((width, height)) = options.frame
-        && options.tokens_per_frame.is_none()
+        && !tiled
+        && !given
         && facts.tokens_per_frame == tower.tokens(&Options::default())
         && facts.tokens_per_frame.is_some()
     {
@@ -79,13 +84,13 @@ pub(super) fn roofline(
     })
 }
 
-struct Tower<'a> {
-    root: &'a Value,
-    table: Option<&'a Value>,
+pub(super) struct Tower<'a> {
+    pub(super) root: &'a Value,
+    pub(super) table: Option<&'a Value>,
 }
 
 /// A count that may be written as a pair of equal ones.
-fn side(value: &Value) -> Option<f64> {
+pub(super) fn side(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Array(list) => list.first()?.as_f64()?,
         other => other.as_f64()?,
@@ -94,7 +99,7 @@ fn side(value: &Value) -> Option<f64> {
 }
 
 /// Tokens of a picture of `cells` patches a side after a reduction of its sides.
-fn shuffled(table: &Value, key: &str, cells: f64) -> Option<(f64, f64)> {
+pub(super) fn shuffled(table: &Value, key: &str, cells: f64) -> Option<(f64, f64)> {
     let ratio = table.get(key)?.as_f64()?;
     let fine = ratio > 0.0 && ratio <= 1.0;
     fine.then(|| ((cells * ratio).floor().powi(2), ratio))
@@ -121,22 +126,22 @@ impl Tower<'_> {
         nested.or_else(|| self.root.get(format!("visual_{key}")).and_then(side))
     }
 
-    fn first(&self, keys: &[&str]) -> Option<f64> {
+    pub(super) fn first(&self, keys: &[&str]) -> Option<f64> {
         keys.iter().find_map(|key| self.get(key))
     }
 
     /// Side of the pictures that the tower takes, where it takes them of one size only.
-    fn size(&self) -> Option<f64> {
+    pub(super) fn size(&self) -> Option<f64> {
         let forced = self.root.get("force_image_size").and_then(side);
         forced.or_else(|| self.get("image_size"))
     }
 
-    fn family(&self) -> &str {
+    pub(super) fn family(&self) -> &str {
         let name = self.root.get("model_type").and_then(Value::as_str);
         name.unwrap_or("")
     }
 
-    fn flag(&self, key: &str) -> bool {
+    pub(super) fn flag(&self, key: &str) -> bool {
         self.root.get(key).and_then(Value::as_bool).unwrap_or(false)
     }
 
@@ -189,9 +194,11 @@ impl Tower<'_> {
         }
         let size = self.size()?;
         let cells = (size / patch).floor();
-        if let Some(scale) = count(self.root, "scale_factor") {
-            let how = format!("({size} / {patch}) squared, {scale} x {scale} patches a token");
-            return Some(Known::new((cells / scale).floor().powi(2), how));
+        for key in ["scale_factor", "downsample_factor"] {
+            if let Some(scale) = count(self.root, key) {
+                let how = format!("({size} / {patch}) squared, {scale} x {scale} patches a token");
+                return Some(Known::new((cells / scale).floor().powi(2), how));
+            }
         }
         if let Some((tokens, ratio)) = shuffled(self.root, "downsample_ratio", cells) {
             let how = format!("({size} / {patch}) squared, reduced by {ratio} a side");
@@ -292,107 +299,7 @@ impl Tower<'_> {
         if self.flag("dynamic_image_size") {
             return self.dynamic(options);
         }
-        None
-    }
-
-    /// LLaVA-NeXT: the whole at low resolution, and the tiles of the best of the listed sizes without what the frame
-    /// leaves empty, a token more at the end of each row.
-    fn any_resolution(&self, grid: &[Value], options: &Options) -> Option<Known> {
-        let (size, patch) = (self.size()?, self.first(&["patch_size"])?);
-        let cells = (size / patch).floor();
-        let (width, height) = options.frame.map(|(w, h)| (f64::from(w), f64::from(h)))?;
-        let sizes = grid.iter().filter_map(|pair| {
-            let [high, wide] = pair.as_array()?.as_slice() else {
-                return None;
-            };
-            Some((side(wide)?, side(high)?))
-        });
-        // The most of the frame's own pixels, then the least waste.
-        let score = |&(wide, high): &(f64, f64)| {
-            let scale = (wide / width).min(high / height);
-            let kept = ((width * scale).floor() * (height * scale).floor()).min(width * height);
-            (kept, kept - wide * high)
-        };
-        let best = sizes.max_by(|a, b| {
-            let (a, b) = (score(a), score(b));
-            a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
-        });
-        let (wide, high) = best?;
-        let mut columns = (wide / size).floor() * cells;
-        let mut rows = (high / size).floor() * cells;
-        if width / height > columns / rows {
-            let kept = (height * columns / width).floor();
-            rows -= 2.0 * ((rows - kept) / 2.0).floor();
-        } else {
-            let kept = (width * rows / height).floor();
-            columns -= 2.0 * ((columns - kept) / 2.0).floor();
-        }
-        let how = format!(
-            "{width} x {height} pixels (`--frame`) in tiles of {wide} x {high} (`image_grid_pinpoints`): {columns} x {rows} patches and an end a row, and {} of the whole",
-            cells * cells
-        );
-        Some(Known::new(rows * columns + rows + cells * cells, how))
-    }
-
-    /// `InternVL`: a frame of a video is one tile; a picture is cut to tiles nearest to its proportions.
-    fn dynamic(&self, options: &Options) -> Option<Known> {
-        let (size, patch) = (self.size()?, self.first(&["patch_size"])?);
-        let cells = (size / patch).floor();
-        let (each, _) =
-            shuffled(self.root, "downsample_ratio", cells).unwrap_or((cells * cells, 1.0));
-        let most = count(self.root, "max_dynamic_patch").unwrap_or(12.0);
-        let thumbnail = f64::from(u8::from(self.flag("use_thumbnail") && most > 1.0));
-        let tile = format!("{each} a tile of {size} x {size} (`dynamic_image_size`)");
-        let Some((width, height)) = options.frame else {
-            return Some(Known {
-                value: each,
-                interval: Some((each, each * (most + thumbnail))),
-                how: format!(
-                    "{tile}: one, as frames of a video are; a still picture has up to {}",
-                    most + thumbnail
-                ),
-            });
-        };
-        let tiles = self.pictures(options);
-        Some(Known {
-            value: each * tiles,
-            interval: (tiles > 1.0).then_some((each, each * tiles)),
-            how: format!(
-                "{tile}: a still picture of {width} x {height} (`--frame`) has {tiles}, the lower end is a frame of a video"
-            ),
-        })
-    }
-
-    /// Pictures of the tower's own size that a frame becomes.
-    fn pictures(&self, options: &Options) -> f64 {
-        let (Some((width, height)), Some(size)) = (options.frame, self.size()) else {
-            return 1.0;
-        };
-        if !self.flag("dynamic_image_size") {
-            return 1.0;
-        }
-        let (width, height) = (f64::from(width), f64::from(height));
-        let least = count(self.root, "min_dynamic_patch").unwrap_or(1.0) as u32;
-        let most = count(self.root, "max_dynamic_patch")
-            .unwrap_or(12.0)
-            .min(1024.0) as u32;
-        let mut shapes: Vec<(u32, u32)> = (1..=most)
-            .flat_map(|wide| (1..=most).map(move |high| (wide, high)))
-            .filter(|(wide, high)| (least..=most).contains(&(wide * high)))
-            .collect();
-        shapes.sort_by_key(|(wide, high)| wide * high);
-        let mut best = (f64::MAX, 1.0);
-        for (wide, high) in shapes {
-            let (wide, high) = (f64::from(wide), f64::from(high));
-            let gap = (width / height - wide / high).abs();
-            // Of equal proportions more tiles where the frame has pixels for half of them.
-            let fills = width * height > 0.5 * size * size * wide * high;
-            if gap < best.0 || (gap <= best.0 && fills) {
-                best = (gap, wide * high);
-            }
-        }
-        let thumbnail = self.flag("use_thumbnail") && best.1 > 1.0;
-        best.1 + f64::from(u8::from(thumbnail))
+        self.split(options)
     }
 
     /// `FastVLM`'s tower, whose size is in its name only.

@@ -180,6 +180,8 @@ pub(super) struct Profile {
     /// The line that is being read.
     line: Rc<Cell<u64>>,
     pub(super) events: u64,
+    /// Those of them that a GPU's own profiler added.
+    pub(super) kernels: u64,
     session: u64,
     /// Session of the newest run.
     ran: Option<u64>,
@@ -187,7 +189,7 @@ pub(super) struct Profile {
     pub(super) runs: Runs,
     pub(super) open: BTreeMap<u64, Vec<Open>>,
     /// Nodes in `open`.
-    waiting: usize,
+    pub(super) waiting: usize,
     /// Nodes for which `open` had no room.
     pub(super) lost: u64,
     pub(super) providers: Vec<String>,
@@ -226,6 +228,7 @@ impl Profile {
 
     pub(super) fn event(&mut self, event: &Event) {
         self.events += 1;
+        self.kernels += u64::from(event.cat == "Kernel");
         let name = event.name.as_str();
         let what = match event.cat.as_str() {
             "Session" if name == "model_run" => What::Run,

@@ -2,10 +2,34 @@
 
 use super::super::llama_bench::engine;
 use super::super::markdown::with_deviation;
-use super::super::row::{Identity, Test};
+use super::super::note::NoteKind;
+use super::super::row::{ENCODE_CORES, Identity, Test};
 use super::super::text::{duration_s, leading_number, point, positive, short};
+use super::encoder;
 use super::whole::chips;
 use super::{PASSED_OVER, Reader, Table};
+
+/// Times of two chips in one stage that are not to be believed.
+const APART: f64 = 100.0;
+
+/// Whether a stage is the vision tower's.
+fn is_encoder(stage: &str) -> bool {
+    let word = stage.split([' ', ',']).next().unwrap_or("");
+    ["img-encoder", "image-encoder", "encoder", "vision"].contains(&word)
+}
+
+/// Whether a column says how many cores there were.
+fn is_cores(column: &str) -> bool {
+    let mut words = column.split([' ', '_']);
+    words.any(|word| word == "core" || word == "cores")
+}
+
+/// The cores that a part of a column's head states, `3 cores`.
+fn cores(part: &str) -> Option<String> {
+    let mut identity = Identity::new();
+    encoder::stated(&part.to_lowercase(), &mut identity);
+    identity.remove(ENCODE_CORES)
+}
 
 impl Reader<'_> {
     /// Blank cells of the named columns mean the same as above.
@@ -142,8 +166,12 @@ impl Reader<'_> {
             .split_once('(')
             .map(|(_, rest)| rest.trim_end_matches(')').to_owned());
         let what = stage.split('(').next().unwrap_or("").trim().to_owned();
+        let mut timed_at: Vec<(String, String, f64)> = Vec::new();
         for index in first..cells.len() {
             let (head, cell) = (&table.header[index], &cells[index]);
+            if table.names[index] == "model" || is_cores(&table.names[index]) {
+                continue;
+            }
             let Some(chip) = chips(head).into_iter().next() else {
                 if !PASSED_OVER.contains(&table.names[index].as_str()) {
                     self.notes.skip(
@@ -161,19 +189,34 @@ impl Reader<'_> {
             identity.insert("soc".to_owned(), chip);
             identity.insert("model".to_owned(), model.clone());
             if let Some((_, rest)) = head.split_once('(') {
-                identity.insert(
-                    "quant".to_owned(),
-                    rest.trim_end_matches([')', ' ']).to_owned(),
-                );
-            }
-            for (column, cell) in table.names.iter().zip(&cells).take(first) {
-                if column != "model" && column != "stage" && !cell.is_empty() {
-                    identity.insert(column.replace(' ', "_"), cell.clone());
+                // `(w8a8, 3 cores)`
+                let parts = rest.trim_end_matches([')', ' ']).split(',');
+                for part in parts.map(str::trim).filter(|part| !part.is_empty()) {
+                    let key = cores(part).map_or("quant", |_| "cores");
+                    let value = cores(part).unwrap_or_else(|| part.to_owned());
+                    identity.insert(key.to_owned(), value);
                 }
+            }
+            for (at, (column, cell)) in table.names.iter().zip(&cells).enumerate() {
+                let key = if is_cores(column) {
+                    "cores".to_owned()
+                } else {
+                    column.replace(' ', "_")
+                };
+                let told = at < first || key == "cores";
+                if told && column != "model" && column != "stage" && !cell.is_empty() {
+                    identity.insert(key, cell.clone());
+                }
+            }
+            if is_encoder(&what) {
+                encoder::stated(&stage, &mut identity);
             }
             let timed = self.stage(&what, inside.as_deref(), cell, &identity);
             match timed {
-                Ok((test, secs)) => self.push(line, &identity, test, secs, cell.clone(), None),
+                Ok((test, secs)) => {
+                    timed_at.push((head.clone(), cell.clone(), secs));
+                    self.push(line, &identity, test, secs, cell.clone(), None);
+                }
                 Err(reason) => {
                     self.notes.skip(
                         self.file,
@@ -182,6 +225,27 @@ impl Reader<'_> {
                     );
                 }
             }
+        }
+        self.far_apart(line, &timed_at);
+    }
+
+    /// Warns where two chips are further apart in one stage than chips are: a unit is likely a slip.
+    fn far_apart(&mut self, line: u64, timed: &[(String, String, f64)]) {
+        let least = timed.iter().min_by(|a, b| a.2.total_cmp(&b.2));
+        let most = timed.iter().max_by(|a, b| a.2.total_cmp(&b.2));
+        if let (Some(least), Some(most)) = (least, most)
+            && most.2 > APART * least.2
+        {
+            let text = format!(
+                "{} of {} is {:.0} times {} of {}: if a unit is wrong, so is what comes of it",
+                short(&most.1),
+                most.0,
+                most.2 / least.2,
+                short(&least.1),
+                least.0
+            );
+            self.notes
+                .add(NoteKind::Warning, self.file, Some(line), text);
         }
     }
 
@@ -194,10 +258,14 @@ impl Reader<'_> {
         identity: &Identity,
     ) -> Result<(Test, f64), String> {
         match what {
-            "img-encoder" | "image-encoder" | "encoder" | "vision" => {
+            encoder if is_encoder(encoder) => {
                 let pixels = inside.and_then(|inside| {
                     let (width, height) = inside.split_once(['*', 'x', '×'])?;
-                    Some((width.trim().parse().ok()?, height.trim().parse().ok()?))
+                    // `392*392, 3 cores`
+                    let height = height.trim_start();
+                    let end = height.find(|c: char| !c.is_ascii_digit());
+                    let height = &height[..end.unwrap_or(height.len())];
+                    Some((width.trim().parse().ok()?, height.parse().ok()?))
                 });
                 Ok((Test::Encode { pixels }, duration_s(cell)?))
             }

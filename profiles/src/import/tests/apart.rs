@@ -216,3 +216,46 @@ fn a_name_that_is_no_key_is_refused_and_another_one_told() {
     let done = run(Kind::LlamaBench, &with("toy-board"), &[("post.md", post)]);
     assert!(!done.said().contains("file names it is"), "{}", done.said());
 }
+
+/// To see it fail, write all that there is.
+#[test]
+fn two_things_of_one_file_name_are_a_conflict() {
+    let config = |layers: u32| {
+        format!(
+            "{{\"model_type\": \"llama\", \"num_hidden_layers\": {layers}, \"hidden_size\": 64, \"num_attention_heads\": 4}}"
+        )
+    };
+    let (one, other, third) = (config(2), config(3), config(4));
+    let files = [
+        ("a/Toy-1B/config.json", one.as_str()),
+        ("b/toy_1b/config.json", &other),
+        ("c/else/config.json", &third),
+    ];
+    let done = run(Kind::HfConfig, &Options::default(), &files);
+    done.says(
+        NoteKind::Conflict,
+        "`models/toy-1b.toml` would be the file of 2 things, and none of them is written: import them apart, with `--model KEY` or `--soc KEY`:\n    \
+         toy-1b (a/Toy-1B/config.json)\n    toy-1b (b/toy_1b/config.json)",
+    );
+    let names: Vec<&str> = done.files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["models/else.toml"]);
+    let trace = "time_s\n0\n1\n";
+    let files = [("a/t.csv", trace), ("b/T.txt", trace), ("c/u.csv", trace)];
+    let done = run(Kind::Trace, &Options::default(), &files);
+    done.says(NoteKind::Conflict, "`t.csv` would be the file of 2 things");
+    let names: Vec<&str> = done.files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["u.csv"]);
+    // Costs of different models are told apart by a number, and that is said.
+    let text = TABLE.replace("toy 1B", "toy_1B");
+    let files = [("a.md", TABLE), ("b.md", text.as_str())];
+    let options = Options {
+        ignore: vec!["file".to_owned()],
+        ..Options::default()
+    };
+    let done = run(Kind::LlamaBench, &options, &files);
+    assert!(done.files.len() > 1, "{}", done.said());
+    done.says(
+        NoteKind::Warning,
+        "though their names would be one: model=toy_1B",
+    );
+}

@@ -149,3 +149,49 @@ fn one_late_time_costs_one_row() {
         }
     }
 }
+
+/// A piece of a file says what the file would: its rows, behind more than a piece of faulty ones, are taken as they are
+/// behind three. To see it fail, put the first row before every piece twice.
+#[test]
+fn faulty_rows_between_two_pieces_change_nothing() {
+    const BAD: &str = "x,1,2\n";
+    let full = (1 << 20) / BAD.len();
+    let rows = |times: &[u32]| -> String {
+        let rows = times.iter().map(|time| format!("{time},1,0\n"));
+        rows.collect()
+    };
+    for (before, after) in [
+        (&[][..], &[1000, 1, 2, 3][..]),
+        (&[1000], &[1, 2, 3]),
+        (&[0, 5, 1000], &[3, 4, 6]),
+        (&[0, 5, 1000], &[6, 7]),
+        (&[7], &[1, 2, 8]),
+        (&[9, 9], &[1, 2, 3]),
+        (&[0, 9, 1], &[9, 2, 3]),
+        (&[0, 9, 1], &[2, 3]),
+        (&[0, 9, 1], &[]),
+        (&[0, 9, 1], &[10]),
+    ] {
+        for start in [&[][..], &[0]] {
+            let of = |bad: usize| {
+                let text = format!(
+                    "time_s,prompt_tokens,output_tokens\n{}{}{}{}{}",
+                    rows(start),
+                    BAD.repeat(bad),
+                    rows(before),
+                    BAD.repeat(bad),
+                    rows(after)
+                );
+                let done = import("t.csv", &text, true);
+                let empty = done.said();
+                let empty = empty.split(" have 0 `").next().unwrap_or("");
+                let empty = empty.rsplit("warning: ").next().unwrap_or("").to_owned();
+                (done.file().to_owned(), empty)
+            };
+            let small = of(3);
+            for bad in [full, full + 1] {
+                assert_eq!(of(bad), small, "{start:?} {before:?} {after:?} {bad}");
+            }
+        }
+    }
+}

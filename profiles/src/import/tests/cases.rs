@@ -1,8 +1,10 @@
 //! Faults that people met, each by the thread in which they told of it.
 
+mod onnx;
+mod rockchip;
+
 use std::fmt::Write as _;
 
-use super::super::fit::{Point, fit};
 use super::super::{Kind, NoteKind, Options};
 use super::{number, run};
 
@@ -20,16 +22,20 @@ const CASES: &[(&str, fn())] = &[
     ("geerlingguy/sbc-reviews#85", cut_row),
     ("microsoft/vidur#72", extra_columns),
     ("microsoft/vidur#54", missing_column),
-    ("microsoft/vidur#53", nested_events),
+    ("microsoft/vidur#53", onnx::nested_events),
     ("casys-kaist/LLMServingSim#24", hole_in_a_table),
-    ("microsoft/onnxruntime#17013", profiler_stops),
-    ("microsoft/onnxruntime#11046", comma_before_a_bracket),
-    ("FastVLM MLX export", empty_vision_config),
-    ("alibaba/MNN opencl-optimize", cold_and_warm),
-    ("airockchip/rknn-llm#247", encode_by_core_count),
-    ("airockchip/rknn-llm#298", prefill_at_two_lengths),
-    ("airockchip/rknn-llm#380", one_slow_encode),
-    ("airockchip/rknn-llm#513", gap_in_the_timeline),
+    ("microsoft/onnxruntime#17013", onnx::profiler_stops),
+    ("microsoft/onnxruntime#11046", onnx::comma_before_a_bracket),
+    (
+        "community FastVLM MLX export (config.json)",
+        empty_vision_config,
+    ),
+    ("alibaba/MNN skills/opencl-optimize", cold_and_warm),
+    ("airockchip/rknn-llm#247", rockchip::encode_by_core_count),
+    ("airockchip/rknn-llm#298", rockchip::prefill_at_two_lengths),
+    ("airockchip/rknn-llm#380", rockchip::one_slow_encode),
+    ("airockchip/rknn-llm#409", rockchip::half_the_memory_width),
+    ("airockchip/rknn-llm#513", onnx::gap_in_the_timeline),
     ("qualcomm/ai-hub-models#281", no_float_on_the_npu),
 ];
 
@@ -248,59 +254,6 @@ fn missing_column() {
     );
 }
 
-/// An event of a profile.
-fn event(cat: &str, name: &str, ts: u64, dur: u64, provider: &str) -> String {
-    let args = if provider.is_empty() {
-        "{}".to_owned()
-    } else {
-        format!("{{\"provider\" : \"{provider}\"}}")
-    };
-    format!(
-        "{{\"cat\" : \"{cat}\",\"pid\" :1,\"tid\" :1,\"dur\" :{dur},\"ts\" :{ts},\"ph\" : \"X\",\"name\" :\"{name}\",\"args\" : {args}}}"
-    )
-}
-
-fn profile(events: &[String]) -> String {
-    format!("[\n{}\n]\n", events.join(",\n"))
-}
-
-/// A run of two nodes, of which the second encloses a node of its subgraph.
-fn nested_run(start: u64) -> Vec<String> {
-    vec![
-        event(
-            "Node",
-            "a_kernel_time",
-            start + 10,
-            300,
-            "CPUExecutionProvider",
-        ),
-        event(
-            "Node",
-            "inner_kernel_time",
-            start + 420,
-            400,
-            "CPUExecutionProvider",
-        ),
-        event(
-            "Node",
-            "If_kernel_time",
-            start + 400,
-            500,
-            "CPUExecutionProvider",
-        ),
-        event("Session", "SequentialExecutor::Execute", start + 5, 950, ""),
-        event("Session", "model_run", start, 1000, ""),
-    ]
-}
-
-fn nested_events() {
-    let events: Vec<String> = (0..4).flat_map(|run| nested_run(run * 2000)).collect();
-    let done = plain(Kind::OrtProfile, &[("p.json", &profile(&events))]);
-    assert!((done.number("engines.cpu.stages.run.fixed_s") - 0.001).abs() < 1e-9);
-    // 300 + 500 of 1000 µs: the inner 400 are part of the 500.
-    done.says(NoteKind::Read, "CPUExecutionProvider 80 %; 20 % outside");
-}
-
 fn hole_in_a_table() {
     // Depths 0 to 2048 have prompt and answer, 4096 only the prompt.
     let mut text = HEAD.to_owned();
@@ -330,48 +283,6 @@ fn hole_in_a_table() {
         "{}",
         done.file()
     );
-}
-
-fn profiler_stops() {
-    let mut events: Vec<String> = Vec::new();
-    for run in 0..6_u64 {
-        let start = run * 2000;
-        // Nodes of the first four runs, and half of the fifth's.
-        let nodes = match run {
-            0..=3 => 4,
-            4 => 2,
-            _ => 0,
-        };
-        for node in 0..nodes {
-            events.push(event(
-                "Node",
-                "n_kernel_time",
-                start + 100 * node,
-                90,
-                "CPUExecutionProvider",
-            ));
-        }
-        let wall = if run < 4 { 500 } else { 5000 };
-        events.push(event("Session", "model_run", start * 10, wall, "").replace(
-            &format!("\"ts\" :{}", start * 10),
-            &format!("\"ts\" :{start}"),
-        ));
-    }
-    let done = plain(Kind::OrtProfile, &[("p.json", &profile(&events))]);
-    done.says(NoteKind::Skipped, "the last 2 of 6 runs");
-    assert!((done.number("engines.cpu.stages.run.fixed_s") - 0.0005).abs() < 1e-9);
-}
-
-fn comma_before_a_bracket() {
-    let events: Vec<String> = (0..3).flat_map(|run| nested_run(run * 2000)).collect();
-    let text = profile(&events).replace(
-        "\"args\" : {\"provider\"",
-        "\"args\" : {\"input_type_shape\" : [{\"float\":[1,3]},] ,\"provider\"",
-    );
-    assert!(text.contains(",]"));
-    let done = plain(Kind::OrtProfile, &[("p.json", &text)]);
-    done.says(NoteKind::Warning, "commas before a closing bracket");
-    assert!((done.number("engines.cpu.stages.run.fixed_s") - 0.001).abs() < 1e-9);
 }
 
 fn empty_vision_config() {
@@ -423,94 +334,6 @@ fn cold_and_warm() {
     );
 }
 
-fn encode_by_core_count() {
-    let text = "### Multimodal\n\n| model | cores | Stage | RK3588(w8a8) |\n| :- | - | :-: | :-: |\n\
-                | Toy-VL-2B | 1 | img-encoder(392*392) | 6.0s |\n| Toy-VL-2B | 3 | img-encoder(392*392) | 3.28s |\n";
-    let done = plain(Kind::Rkllm, &[("b.md", text)]);
-    assert_eq!(done.files.len(), 2, "{}", done.said());
-    let of = |index: usize| number(&done.files[index].1, "engines.npu.stages.encode.fixed_s");
-    assert_eq!((of(0), of(1)), (6.0, 3.28));
-}
-
-fn prefill_at_two_lengths() {
-    let text = "### RK3588\n\n| Model | Dtype | Seqlen | New_tokens | TTFT(ms) | Tokens/s |\n| - | - | - | - | - | - |\n\
-                | Toy-1.5B | w8a8 | 292 | 64 | 440.42 | 15 |\n| | w8a8 | 4132 | 64 | 15480.29 | 10 |\n";
-    let done = plain(Kind::Rkllm, &[("b.md", text)]);
-    let at = |tokens: f64| {
-        let of = |key: &str| done.number(&format!("engines.npu.stages.ingest.{key}"));
-        let form = [0.0, of("per_token_s"), of("per_token_context_s")];
-        Point {
-            tokens,
-            depth: 0.0,
-            secs: 1.0,
-        }
-        .at(&form)
-    };
-    assert!((at(292.0) / 0.44042 - 1.0).abs() < 1e-4 && (at(4132.0) / 15.48029 - 1.0).abs() < 1e-4);
-    // In time: below the chord of the two times, and above what the chord of the two rates gives.
-    let chord = 0.44042 + (2048.0 - 292.0) / (4132.0 - 292.0) * (15.48029 - 0.44042);
-    let rate = 663.0 + (2048.0 - 292.0) / (4132.0 - 292.0) * (266.92 - 663.0);
-    assert!(
-        at(2048.0) < chord && at(2048.0) > 2048.0 / rate,
-        "{}",
-        at(2048.0)
-    );
-    // Faster than in proportion.
-    assert!(at(8192.0) > 2.5 * at(4132.0), "{}", at(8192.0));
-    assert!(
-        done.file().contains("measured_tokens = [292, 4132]"),
-        "{}",
-        done.file()
-    );
-}
-
-fn one_slow_encode() {
-    let mut text = "| model | Stage | RK3588(w8a8) |\n| :- | :-: | :-: |\n".to_owned();
-    for index in 0..10 {
-        let time = if index == 6 { 8.0 } else { 3.5 };
-        _ = writeln!(text, "| Toy-VL-2B | img-encoder(392*392) | {time}s |");
-    }
-    let done = plain(Kind::Rkllm, &[("b.md", &text)]);
-    done.says(NoteKind::Read, "p50 3.5 s, p99 8 s");
-    assert!(
-        done.file().contains("8,") && done.file().contains("samples_s = ["),
-        "{}",
-        done.file()
-    );
-    assert!((done.number("engines.npu.stages.encode.fixed_s") - 3.95).abs() < 1e-9);
-}
-
-fn gap_in_the_timeline() {
-    let mut events = Vec::new();
-    for run in 0..3_u64 {
-        let start = run * 20_000;
-        events.push(event(
-            "Node",
-            "conv_kernel_time",
-            start + 100,
-            1000,
-            "QNNExecutionProvider",
-        ));
-        events.push(event(
-            "Node",
-            "scan_kernel_time",
-            start + 9500,
-            400,
-            "CPUExecutionProvider",
-        ));
-        events.push(event("Session", "model_run", start, 10_000, ""));
-    }
-    let done = plain(Kind::OrtProfile, &[("p.json", &profile(&events))]);
-    done.says(
-        NoteKind::Warning,
-        "QNNExecutionProvider 10 %, CPUExecutionProvider 4 %; 86 % outside",
-    );
-    assert!(
-        (done.number("engines.npu.stages.run.fixed_s") - 0.01).abs() < 1e-9,
-        "the wall, not the sum"
-    );
-}
-
 fn no_float_on_the_npu() {
     let text = "precisions:\n  float:\n    components:\n      Toy:\n        performance_metrics:\n          RB3 Gen 2:\n            qnn_dlc:\n              \
                 job_status: Failed\n              inference_time_milliseconds: null\n              primary_compute_unit: NPU\n  w8a16:\n    components:\n      \
@@ -520,34 +343,4 @@ fn no_float_on_the_npu() {
     done.says(NoteKind::Skipped, "the job's status is `Failed`");
     assert!(done.file().contains("quant = w8a16"), "{}", done.file());
     assert_eq!(done.number("engines.npu.stages.toy.fixed_s"), 0.0125);
-}
-
-#[test]
-fn fits_recover_what_made_the_times() {
-    let made = [0.05, 0.004, 2e-6];
-    let points: Vec<Point> = [
-        (32.0, 0.0),
-        (512.0, 0.0),
-        (512.0, 4096.0),
-        (2048.0, 1024.0),
-        (128.0, 8192.0),
-    ]
-    .into_iter()
-    .map(|(tokens, depth)| {
-        let point = Point {
-            tokens,
-            depth,
-            secs: 1.0,
-        };
-        Point {
-            secs: point.at(&made),
-            ..point
-        }
-    })
-    .collect();
-    let (form, worst) = fit(&points, [true; 3]).expect("there is one");
-    assert!(worst < 1e-6, "{worst}");
-    for (found, made) in form.iter().zip(made) {
-        assert!((found / made - 1.0).abs() < 1e-4, "{found} {made}");
-    }
 }

@@ -73,3 +73,13 @@ fn a_node_below_the_clock_is_a_node_and_one_without_a_time_is_told() {
     let plain = import(ORT).number("engines.cpu.stages.run.fixed_s");
     assert_eq!(done.number("engines.cpu.stages.run.fixed_s"), plain);
 }
+
+#[test]
+fn nodes_of_a_run_that_did_not_end_are_told() {
+    let text = profile(&[r#","dur":900"#, r#","dur":500"#]);
+    let more = r#",{"cat":"Node","name":"n","ts":9000,"dur":3,"tid":1,"args":{}}]"#;
+    let done = import(&text.replace("\n]", more));
+    done.says(NoteKind::Skipped, "p.json: a node after the last run");
+    assert_eq!(done.number("engines.engine.stages.run.fixed_s"), 0.0005);
+    assert!(!import(&text).said().contains("after the last run"));
+}

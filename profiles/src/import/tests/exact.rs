@@ -1,5 +1,6 @@
 //! What was guessed at or passed over once: commas, ranges, doubled keys, sizes.
 
+use super::super::fit::{Point, fit};
 use super::super::{Kind, NoteKind, Options};
 use super::samples::gguf;
 use super::{run, run_bytes};
@@ -165,7 +166,7 @@ fn a_pocketpal_run_tells_the_bytes_of_its_weights() {
 }
 
 /// A vision projector's header, of pictures of 448 x 448 in patches of 14.
-fn projector() -> Vec<u8> {
+fn projector(kind: &str, more: &[(&str, u32)]) -> Vec<u8> {
     fn text(out: &mut Vec<u8>, text: &str) {
         out.extend((text.len() as u64).to_le_bytes());
         out.extend(text.as_bytes());
@@ -173,19 +174,20 @@ fn projector() -> Vec<u8> {
     let mut out = b"GGUF".to_vec();
     out.extend(3_u32.to_le_bytes());
     out.extend(1_u64.to_le_bytes());
-    out.extend(4_u64.to_le_bytes());
+    out.extend((4 + more.len() as u64).to_le_bytes());
     for (key, value) in [
         ("general.architecture", "clip"),
-        ("clip.vision.projector_type", "mlp"),
+        ("clip.vision.projector_type", kind),
     ] {
         text(&mut out, key);
         out.extend(8_u32.to_le_bytes());
         text(&mut out, value);
     }
-    for (key, value) in [
+    let size = [
         ("clip.vision.image_size", 448_u32),
         ("clip.vision.patch_size", 14),
-    ] {
+    ];
+    for (key, value) in size.iter().chain(more) {
         text(&mut out, key);
         out.extend(4_u32.to_le_bytes());
         out.extend(value.to_le_bytes());
@@ -200,7 +202,7 @@ fn projector() -> Vec<u8> {
 
 #[test]
 fn what_a_projector_tells_names_the_projector() {
-    let (model, tower) = (gguf(3, false), projector());
+    let (model, tower) = (gguf(3, false), projector("mlp", &[]));
     let files = [("lm.gguf", &model[..]), ("mm.gguf", &tower[..])];
     let done = run_bytes(Kind::Gguf, &Options::default(), &files, true);
     assert_eq!(done.number("visual_tokens_per_frame"), 1024.0);
@@ -215,4 +217,59 @@ fn what_a_projector_tells_names_the_projector() {
         assert_eq!(source, Some(file), "{key}");
     }
     done.says(NoteKind::Read, "mm.gguf: `vision_weights_bytes` 128");
+}
+
+#[test]
+fn a_projector_s_tiles_are_counted_or_said() {
+    let scale = ("clip.vision.projector.scale_factor", 4);
+    let longest = ("clip.vision.preproc_image_size", 1344);
+    for (frame, keys, tokens, said) in [
+        (None, &[scale][..], 64.0, "`clip.vision.preproc_image_size`"),
+        (None, &[scale, longest], 64.0, "it has up to 10"),
+        // 3 x 2 tiles of 448, and the whole.
+        (Some((1280, 720)), &[scale, longest], 448.0, ""),
+    ] {
+        let (model, tower) = (gguf(3, false), projector("idefics3", keys));
+        let files = [("lm.gguf", &model[..]), ("mm.gguf", &tower[..])];
+        let options = Options {
+            frame,
+            ..Options::default()
+        };
+        let done = run_bytes(Kind::Gguf, &options, &files, true);
+        assert_eq!(done.number("visual_tokens_per_frame"), tokens, "{frame:?}");
+        assert_eq!(done.notes.any(NoteKind::Warning), !said.is_empty());
+        if !said.is_empty() {
+            done.says(NoteKind::Warning, said);
+        }
+    }
+}
+
+#[test]
+fn fits_recover_what_made_the_times() {
+    let made = [0.05, 0.004, 2e-6];
+    let points: Vec<Point> = [
+        (32.0, 0.0),
+        (512.0, 0.0),
+        (512.0, 4096.0),
+        (2048.0, 1024.0),
+        (128.0, 8192.0),
+    ]
+    .into_iter()
+    .map(|(tokens, depth)| {
+        let point = Point {
+            tokens,
+            depth,
+            secs: 1.0,
+        };
+        Point {
+            secs: point.at(&made),
+            ..point
+        }
+    })
+    .collect();
+    let (form, worst) = fit(&points, [true; 3]).expect("there is one");
+    assert!(worst < 1e-6, "{worst}");
+    for (found, made) in form.iter().zip(made) {
+        assert!((found / made - 1.0).abs() < 1e-4, "{found} {made}");
+    }
 }

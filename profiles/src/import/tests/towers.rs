@@ -230,3 +230,92 @@ fn the_processor_s_file_says_how_large_pictures_are() {
     let done = beside(r#"{"size": {"height": 336, "width": 336}}"#, &own, None);
     assert_eq!(done.number("visual_tokens_per_frame"), 256.0);
 }
+
+/// `SmolVLM`: a tile of 512 pixels is 64 tokens; the processor's file says how pictures are cut into tiles.
+#[test]
+fn tiles_of_a_split_picture_are_counted_or_said() {
+    let config = "{\"model_type\": \"smolvlm\", \"scale_factor\": 4, \"torch_dtype\": \"bfloat16\",\n\
+        \"text_config\": {\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 256, \"num_attention_heads\": 8, \"intermediate_size\": 512, \"vocab_size\": 1000, \"max_position_embeddings\": 8192},\n\
+        \"vision_config\": {\"hidden_size\": 64, \"num_hidden_layers\": 2, \"image_size\": 512, \"patch_size\": 16, \"num_attention_heads\": 4, \"intermediate_size\": 128}}";
+    let import = |frame, processor: &str| {
+        let options = Options {
+            frame,
+            ..Options::default()
+        };
+        let mut files = vec![("m/config.json", config)];
+        files.extend((!processor.is_empty()).then_some(("m/preprocessor_config.json", processor)));
+        run(Kind::HfConfig, &options, &files)
+    };
+    let on = r#"{"image_processor_type": "SmolVLMImageProcessor", "do_image_splitting": true, "size": {"longest_edge": 2048}, "max_image_size": {"longest_edge": 512}}"#;
+    let off = on.replace("true", "false");
+    for (frame, processor, tokens, said) in [
+        (
+            None,
+            "",
+            [64.0; 3],
+            "1 tile a frame is assumed, as of a video; into how many the processor",
+        ),
+        (
+            Some((1280, 720)),
+            "",
+            [64.0; 3],
+            "1 tile a frame is assumed",
+        ),
+        (None, on, [64.0, 64.0, 64.0 * 17.0], "it has up to 17"),
+        // 2048 x 1152 in tiles of 512: 4 x 3 and the whole.
+        (Some((1280, 720)), on, [64.0 * 13.0, 64.0, 64.0 * 13.0], ""),
+        (Some((720, 1280)), on, [64.0 * 13.0, 64.0, 64.0 * 13.0], ""),
+        (Some((64, 64)), on, [64.0 * 17.0, 64.0, 64.0 * 17.0], ""),
+        (Some((8000, 10)), on, [64.0 * 5.0, 64.0, 64.0 * 5.0], ""),
+        (None, &off, [64.0; 3], ""),
+        (
+            None,
+            &on.replace("512", "384"),
+            [64.0, 64.0, 64.0 * 37.0],
+            "cuts tiles of 384 pixels",
+        ),
+        (
+            None,
+            r#"{"image_processor_type": "Idefics3ImageProcessor"}"#,
+            [64.0; 3],
+            "does not state `size.longest_edge`",
+        ),
+    ] {
+        let done = import(frame, processor);
+        assert_eq!(ends(&done), tokens, "{frame:?} {processor}");
+        let changes = done.said().contains("changes nothing");
+        let warns = done.notes.any(NoteKind::Warning);
+        assert!(!changes && warns != said.is_empty(), "{}", done.said());
+        done.says(
+            if said.is_empty() {
+                NoteKind::Read
+            } else {
+                NoteKind::Warning
+            },
+            said,
+        );
+    }
+}
+
+/// Another family whose processor splits: what is not counted is said.
+#[test]
+fn a_processor_that_splits_in_an_unknown_way_is_told() {
+    let config = r#"{"model_type": "own_vl", "num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 512, "vocab_size": 1000, "torch_dtype": "bfloat16",
+        "vision_config": {"hidden_size": 64, "num_hidden_layers": 2, "image_size": 364, "patch_size": 14}, "downsample_factor": 2}"#;
+    let done = run(
+        Kind::HfConfig,
+        &Options::default(),
+        &[
+            ("config.json", config),
+            (
+                "preprocessor_config.json",
+                r#"{"do_image_splitting": true}"#,
+            ),
+        ],
+    );
+    assert_eq!(done.number(TOKENS), 169.0);
+    done.says(
+        NoteKind::Warning,
+        "how this family cuts pictures is not known here",
+    );
+}
