@@ -409,17 +409,15 @@ impl Predictor<'_> {
                     quantity(&prefill.per_context)
                 )
             };
-            _ = writeln!(
+            _ = write!(
                 out,
-                "[engines.{name}.stages.{stage}]\norigin = \"{origin}\"\n{times}{}",
-                bytes
-                    .iter()
-                    .map(|(key, value)| format!(
-                        "{key} = {{ value = {}, origin = \"bytes\" }}\n",
-                        number(*value)
-                    ))
-                    .collect::<String>()
+                "[engines.{name}.stages.{stage}]\norigin = \"{origin}\"\n{times}"
             );
+            for (key, value) in bytes {
+                let value = number(value);
+                _ = writeln!(out, "{key} = {{ value = {value}, origin = \"bytes\" }}");
+            }
+            out.push('\n');
         }
         Ok(out)
     }

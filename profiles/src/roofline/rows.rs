@@ -168,7 +168,7 @@ fn model(row: &Row) -> Result<(Shape, String), String> {
     Ok((shape, datatype))
 }
 
-/// Family, size and data type of a model as llama-bench names it: "llama 8B Q4_K - Medium".
+/// Family, size and data type of a model as llama-bench names it, `llama 8B Q4_K - Medium`.
 fn named(name: &str) -> Result<(&str, &str, String), String> {
     let mut words = name.split_whitespace();
     let (Some(family), Some(size)) = (words.next(), words.next()) else {

@@ -91,6 +91,12 @@ pub fn soc(chip: &Chip, measured: &BTreeMap<String, u32>) -> String {
         out.push('\n');
     }
     out += "[contention]\noverlap_exponent = { value = 3, origin = \"exponents\" }\nburst_exponent = { value = 0.25, origin = \"exponents\" }\n\n";
+    origins(&mut out, chip);
+    out
+}
+
+/// The origins that the text names.
+fn origins(out: &mut String, chip: &Chip) {
     _ = writeln!(
         out,
         "[origins.datasheet]\nkind = \"published\"\nsource = {}\n",
@@ -134,7 +140,6 @@ pub fn soc(chip: &Chip, measured: &BTreeMap<String, u32>) -> String {
             text(note)
         );
     }
-    out
 }
 
 fn port(chip: &Chip, engine: &Engine) -> f64 {

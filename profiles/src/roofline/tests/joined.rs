@@ -109,6 +109,40 @@ fn what_was_measured_wins_and_each_number_keeps_its_origin() {
     sim::load::check_soc("toy", &soc).unwrap_or_else(|faults| panic!("{faults}\n{soc}"));
 }
 
+/// To see it fail, let what is derived win.
+#[test]
+fn what_was_measured_takes_the_place_of_what_is_derived() {
+    let text = measured(&[
+        ("engines.cpu", "engines.npu"),
+        ("engine = cpu", "engine = npu; runtime = RKLLM"),
+        ("backend = CPU; ", ""),
+    ]);
+    let (chip, shape) = (board(), shape());
+    let of = asked(&chip, &shape);
+    let costs = |files: &[(String, String)]| {
+        let measured = Measured::read(files, &of, chip::shipped()).expect("of one thing");
+        let derived = profile::costs(&of, measured.threads(), &made_up());
+        measured.join(derived, &of).expect("no conflict")
+    };
+    let decode = |costs: &profile::Costs| {
+        let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
+        let time = &file["engines"]["npu"]["stages"]["decode"]["per_token_s"]["value"];
+        time.as_float().expect("a number")
+    };
+    let derived = decode(&costs(&[]));
+    assert!((derived - 0.05).abs() > 0.01, "{derived}");
+    let joined = costs(&[("a.toml".to_owned(), text.clone())]);
+    assert_eq!(decode(&joined), 0.05);
+    let said = "decode, ingest, query_prefill measured (a.toml); export, import derived";
+    let remark = joined.remarks.iter().find(|(name, _)| name == "npu");
+    assert_eq!(remark.map(|(_, text)| text.as_str()), Some(said));
+    // What is derived has the factors of one runtime.
+    let other = text.replace("RKLLM", "QNN");
+    let faults = Measured::read(&[("a.toml".to_owned(), other)], &of, chip::shipped());
+    let faults = faults.expect_err("another runtime");
+    assert!(faults[0].contains("measured with `QNN`, and `--runtime` is `rkllm`"));
+}
+
 /// To see it fail, leave one of the checks out.
 #[test]
 fn what_was_measured_of_another_thing_is_refused() {
