@@ -378,3 +378,61 @@ fn what_does_not_belong_together_is_refused() {
         "`per_token_s` is 0.01626 in measured/porch/porch-vlm.toml and 0.0195242 in slower/porch/porch-vlm.toml",
     );
 }
+
+/// To see it fail, say nothing of stages that run outside what was measured.
+#[test]
+fn contexts_beyond_what_was_measured_are_said_with_what_comes_from_there() {
+    let here = given("near");
+    // Two lengths that lie near each other tell a steep slope, and a window reaches far beyond them.
+    fs::write(here.join("post.md"), POST.replace("d4096", "d256")).expect("a file can be written");
+    let long = SCENARIO.replace("frames = 8", "frames = 40");
+    fs::write(here.join("porch.toml"), long).expect("a file can be written");
+    done(&here, &IMPORT);
+    done(&here, &JOIN);
+    let asked = ["plan", "porch.toml", "--slo", "ttft_p95 <= 8s", "--to", "1"];
+    let (text, _) = done(&here, &asked);
+    let text = flat(&text);
+    let said = "decode@cpu ran outside what was measured (128 to 128 tokens on contexts of 0 to 384), and no interval says how far off its times are there; contexts reach 2560 tokens of frames, where ";
+    assert!(text.contains(said), "{text}");
+    // By the line through 61 and 40 t/s, a token behind 2560 takes 16.7 + 0.0336·2560 ms: of them 0.0336·2176 beyond.
+    let (_, share) = text.split_once(said).expect("it is there");
+    let share: f64 = share
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse().ok())
+        .expect("a number");
+    assert!((65.0..=76.0).contains(&share), "{share}");
+
+    // The same of the least chip, which lists what it looked at.
+    let need = [
+        "plan",
+        "porch.toml",
+        "--slo",
+        "ttft_p95 <= 8s",
+        "--need",
+        "--format",
+        "json",
+    ];
+    let output = crossinfer(&here, &need);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let remarks = document["remarks"].to_string();
+    assert!(remarks.contains("decode@cpu ran outside"), "{document:#}");
+    for need in document["needs"].as_array().expect("a list") {
+        let probes = need["probes"].as_array().expect("a list");
+        let times: Vec<f64> = probes
+            .iter()
+            .filter_map(|one| one["times"].as_f64())
+            .collect();
+        assert!(times.contains(&1.0) && times.is_sorted(), "{need:#}");
+        for (end, verdict) in [("meets_times", "meets"), ("misses_times", "misses")] {
+            let Some(at) = need[end].as_f64() else {
+                continue;
+            };
+            let probe = probes
+                .iter()
+                .find(|one| one["times"] == at)
+                .expect("it was looked at");
+            assert_eq!(probe["verdict"], verdict, "{need:#}");
+        }
+    }
+}

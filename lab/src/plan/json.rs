@@ -132,6 +132,7 @@ pub fn needs_json(needs: &Needs) -> Value {
         "version": 1,
         "title": needs.title,
         "conditions": needs.conditions,
+        "remarks": needs.remarks,
         "stage_times": open_json(&needs.doubt, None),
         "needs": list,
     })

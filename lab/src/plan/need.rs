@@ -1,5 +1,6 @@
 //! The least of each resource that a load needs, the others as they are.
 
+use super::beyond;
 use super::length::{self, Rise};
 use super::probe::{Probe, Verdict};
 use super::scale::Resource;
@@ -45,6 +46,8 @@ pub struct Needs {
     pub conditions: Vec<String>,
     /// What of the stage times is not known.
     pub doubt: Doubt,
+    /// What is to be said of all of them.
+    pub remarks: Vec<String>,
     /// What was asked.
     pub targets: Vec<Target>,
     /// Of each resource, the others as they are.
@@ -61,6 +64,7 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
     let inputs = case.inputs()?;
     let doubt = Doubt::of(&world, &inputs);
     let mut list = Vec::new();
+    let mut remarks_of_all = Vec::new();
     for resource in [
         Resource::Bandwidth,
         Resource::Compute(None),
@@ -89,6 +93,9 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
         }
         remarks.extend(untold(between));
         remarks.extend(looks.doubted());
+        if let Some((probe, _)) = looks.list.iter().find(|(probe, _)| probe.load == 1.0) {
+            remarks_of_all = beyond::remarks(&world, probe);
+        }
         let soc = |times: Option<f64>| {
             let text = inputs.file(Kind::Soc).1;
             times
@@ -124,6 +131,7 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
         title: title.to_owned(),
         doubt,
         conditions,
+        remarks: remarks_of_all,
         targets: targets.to_vec(),
         list,
     })

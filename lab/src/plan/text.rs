@@ -345,6 +345,9 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
         0,
     );
     conditions(&mut out, &needs.conditions);
+    for remark in &needs.remarks {
+        out += &hanging(&format!("note: {remark}"), 2);
+    }
     let mut heads = vec![Head::text("")];
     heads.extend(["meets", "misses", "the profile"].map(Head::number));
     let remarks = needs.list.iter().any(|need| need.remark.is_some());
