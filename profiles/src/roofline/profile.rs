@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::chip::{Chip, Engine};
-use super::efficiency::{Efficiencies, Family, Phase, Predicted, STAND_IN};
-use super::fitted::Fitted;
+use super::efficiency::{Efficiencies, Family, Phase, Predicted};
+use super::fitted::{Elsewhere, Fitted};
 use super::rows;
 use super::shape::{Shape, Vision};
 use super::soc;
@@ -166,9 +166,9 @@ pub fn costs(
     let mut out = String::new();
     let mut near = Vec::new();
     let mut elsewhere = Vec::new();
+    let mut isas = Vec::new();
     for (name, engine) in &chip.engines {
-        let family = family(of, engine);
-        let fitted = Fitted::of(chip, &family, efficiencies);
+        let (family, fitted) = fitted(of, engine, efficiencies);
         let one = Predictor {
             chip,
             name,
@@ -181,10 +181,10 @@ pub fn costs(
         };
         let (text, able) = one.stages(shape);
         if text.contains("_s = ") {
-            let list = if fitted.elsewhere.is_some() {
-                &mut elsewhere
-            } else {
-                &mut near
+            let list = match fitted.elsewhere {
+                Some(Elsewhere::Maker(_)) => &mut elsewhere,
+                Some(Elsewhere::Isa(_)) => &mut isas,
+                None => &mut near,
             };
             list.push(format!("{name}: {fitted}"));
         }
@@ -223,6 +223,11 @@ pub fn costs(
         within(&elsewhere)
     );
     origin("elsewhere", "assumed", true, &note);
+    let note = format!(
+        "{roofline}{}: that this CPU comes as near its peak is assumed, and the interval is as wide as factors of one instruction set missed chips of another",
+        within(&isas)
+    );
+    origin("another-isa", "assumed", true, &note);
     origin(
         "bytes",
         "derived",
@@ -267,6 +272,21 @@ pub(super) fn family(of: &Asked<'_>, engine: &Engine) -> Family {
         _ => ("llama.cpp", ""),
     };
     rows::family(runtime, backend, engine)
+}
+
+/// The family whose factors an engine has, and what is behind them: of a CPU whose own kernels nobody measured with the
+/// data type, those of another instruction set.
+fn fitted(of: &Asked<'_>, engine: &Engine, efficiencies: &Efficiencies) -> (Family, Fitted) {
+    let mut family = family(of, engine);
+    let other = efficiencies.another_isa(&family.key, of.datatype);
+    if let (Some(other), Some(isa)) = (other, &engine.isa) {
+        family.key = other.to_owned();
+        let mut fitted = Fitted::of(of.chip, &family, efficiencies);
+        fitted.elsewhere = Some(Elsewhere::Isa(isa.clone()));
+        return (family, fitted);
+    }
+    let fitted = Fitted::of(of.chip, &family, efficiencies);
+    (family, fitted)
 }
 
 /// DRAM bytes of the stages of a language model, each with the keys that state them.
@@ -355,18 +375,37 @@ impl Predictor<'_> {
         (out, able)
     }
 
-    /// How far factors of one maker miss another's NPU nobody knows: the least half-width of an interval's logarithm.
+    /// How far factors of other makers or instruction sets miss nobody knows well: the least half-width of an interval's
+    /// logarithm.
     fn least(&self) -> Result<f64, String> {
-        if self.fitted.elsewhere.is_none() {
+        let Some(elsewhere) = &self.fitted.elsewhere else {
             return Ok(0.0);
-        }
-        let spread = self.efficiencies.spread.get(STAND_IN).copied();
-        spread.ok_or_else(|| {
-            format!(
+        };
+        let spread = self.efficiencies.spread.get(elsewhere.spread()).copied();
+        spread.ok_or_else(|| match elsewhere {
+            Elsewhere::Maker(_) => format!(
                 "no prediction: no NPU of this maker has been measured in {}",
                 self.family
-            )
+            ),
+            Elsewhere::Isa(isa) => format!(
+                "no prediction: no CPU with {isa} has been measured with {}",
+                self.datatype
+            ),
         })
+    }
+
+    /// Why there is no prediction, and what would make one.
+    fn unknown(&self) -> String {
+        let datatype = self.datatype;
+        if self.engine.kind != "npu" && datatype.starts_with('w') {
+            return format!(
+                "no prediction: llama.cpp has no weights in {datatype}, which are an NPU's; of its own types `--type q8_0` or `q4_0` are as wide"
+            );
+        }
+        format!(
+            "no prediction: fewer than two chips have been measured with {datatype} in {}: measured on this one, `--measured` takes it",
+            self.family
+        )
     }
 
     fn language(&self, placed: &Placed<'_>) -> Result<String, String> {
@@ -376,22 +415,15 @@ impl Predictor<'_> {
             self.efficiencies
                 .predict(self.family, phase, work, datatype)
                 .map(|time| time.widened(least))
-                .ok_or_else(|| {
-                    format!(
-                        "no prediction: fewer than two chips have been measured with {datatype} in {}",
-                        self.family
-                    )
-                })
+                .ok_or_else(|| self.unknown())
         };
         let prefill = Prefill::of(|tokens, context| {
             predict(Phase::Prefill, placed.prefill(tokens, context))
         })?;
         let decode =
             Decode::of(|tokens, context| predict(Phase::Decode, placed.decode(tokens, context)))?;
-        let origin = match self.fitted.elsewhere {
-            Some(_) => "elsewhere",
-            None => "roofline",
-        };
+        let elsewhere = self.fitted.elsewhere.as_ref();
+        let origin = elsewhere.map_or("roofline", Elsewhere::origin);
         let mut out = String::new();
         for (stage, bytes) in bytes(placed) {
             let times = if stage == "decode" {
@@ -431,10 +463,8 @@ impl Predictor<'_> {
             .ok_or(
                 "no prediction: the datasheet states no FP16 rate, or too few chips have been measured with f16",
             )?;
-        let origin = match self.fitted.elsewhere {
-            Some(_) => "elsewhere",
-            None => "encode",
-        };
+        let elsewhere = self.fitted.elsewhere.as_ref();
+        let origin = elsewhere.map_or("encode", Elsewhere::origin);
         let bytes = 2.0 * vision.parameters + vision.activation_bytes();
         Ok(format!(
             "[engines.{}.stages.encode]\norigin = \"{origin}\"\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n\n",

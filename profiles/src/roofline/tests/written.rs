@@ -35,7 +35,7 @@ fn profiles_of_a_datasheet_are_right() {
     assert!(
         none.remarks
             .iter()
-            .all(|(_, remark)| remark.contains("fewer than two chips"))
+            .all(|(_, remark)| remark.contains("no prediction"))
     );
     sim::load::check_costs("m", &none.toml)
         .unwrap_or_else(|faults| panic!("{faults}\n{}", none.toml));
@@ -79,6 +79,67 @@ fn factors_of_another_maker_s_npus_are_said_and_have_a_wider_interval() {
         let said = costs.toml.contains("origin = \"elsewhere\"");
         assert_eq!(said, elsewhere, "{key}: {:?}", costs.remarks);
     }
+}
+
+/// To see it fail, predict nothing of a CPU whose kernels nobody measured, or take another's factors as its own.
+#[test]
+fn factors_of_another_instruction_set_are_assumed_with_a_wide_interval() {
+    let mut all = made_up();
+    for (phase, factor) in [("prefill", 5.0), ("decode", 15.0)] {
+        let factors = Factors {
+            bounds: [0.0, 1.1, 0.0, 0.0],
+            compute: BTreeMap::from([("q4_0".to_owned(), factor)]),
+            chips: vec!["c".to_owned(), "d".to_owned()],
+        };
+        let family = all
+            .family
+            .entry("llama.cpp/cpu+other".to_owned())
+            .or_default();
+        family.insert(phase.to_owned(), factors);
+    }
+    let chip = toy("toy", 34.0, 6000.0);
+    // Without knowing how far such factors miss there is no prediction.
+    let costs = costs_of(&chip, &shape(), "q4_0", &all);
+    assert!(
+        said(&costs).contains("no CPU with toy has been measured with q4_0"),
+        "{}",
+        said(&costs)
+    );
+    all.spread.insert("cpu by another isa".to_owned(), 1.2);
+    let costs = costs_of(&chip, &shape(), "q4_0", &all);
+    let told = said(&costs);
+    assert!(told.contains("cpu: predicted with factors of llama.cpp/cpu+other on c, d, which do not compute by toy"), "{told}");
+    sim::load::check_costs("m", &costs.toml)
+        .unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
+    let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
+    let stage = &file["engines"]["cpu"]["stages"]["decode"];
+    let number = |key: &str| stage["per_token_s"][key].as_float().expect("a number");
+    assert!(((number("high") / number("value")).ln() - 1.2).abs() < 1e-3);
+    let origin = stage["origin"].as_str().expect("a key");
+    assert_eq!(file["origins"][origin]["kind"].as_str(), Some("assumed"));
+    // Its own factors come first, and what an NPU's weights are is no type of llama.cpp.
+    let own = all.family["llama.cpp/cpu+other"].clone();
+    all.family.insert("llama.cpp/cpu+toy".to_owned(), own);
+    let costs = costs_of(&chip, &shape(), "q4_0", &all);
+    assert!(
+        said(&costs).contains("factors of llama.cpp/cpu+toy on c, d; npu"),
+        "{}",
+        said(&costs)
+    );
+    let costs = costs_of(&chip, &shape(), "w4a16", &all);
+    assert!(
+        said(&costs).contains("llama.cpp has no weights in w4a16"),
+        "{}",
+        said(&costs)
+    );
+    // Of those that come with the project: the CPU of the RK3588 by the phones' kernels.
+    let chip = Chip::find(chip::shipped(), "rk3588").expect("it is known");
+    let costs = costs_of(chip, &shape(), "q4_0", Efficiencies::shipped());
+    assert!(
+        said(&costs).contains("cpu: predicted with factors of llama.cpp/cpu+i8mm"),
+        "{}",
+        said(&costs)
+    );
 }
 
 /// The time that a written stage states, as the simulator evaluates it.
@@ -135,8 +196,10 @@ fn written_stages_cost_what_is_predicted() {
                     _ => ("llama.cpp", ""),
                 };
                 let family = super::super::rows::family(runtime, backend, engine);
+                let other = all.another_isa(&family.key, datatype);
+                let family = other.unwrap_or(&family.key);
                 let mut check = |stage: &str, phase, work, n: f64, c: f64| {
-                    let wanted = all.predict(&family.key, phase, work, datatype);
+                    let wanted = all.predict(family, phase, work, datatype);
                     let wanted = wanted.expect("it has stages").secs;
                     let cost = written(&stages[stage]).at(n, c);
                     let off = cost.secs / wanted - 1.0;
