@@ -37,7 +37,7 @@ fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A GGUF file that ends after its header: a decoder of the shape in `CONFIG`, in Q4_0.
+/// A GGUF file that ends after its header: a decoder of the shape in `CONFIG`, in `Q4_0`.
 fn gguf() -> Vec<u8> {
     let mut out = b"GGUF".to_vec();
     let text = |out: &mut Vec<u8>, text: &str| {

@@ -172,17 +172,16 @@ impl Looks {
     }
 
     fn doubted(&self) -> Option<String> {
-        let list: Vec<String> = self
-            .denied
-            .iter()
-            .map(|times| format!("{times:.3}"))
-            .collect();
-        (!list.is_empty()).then(|| {
-            format!(
-                "fresh draws do not confirm by a margin, so unclear: {} times",
-                list.join(", ")
-            )
-        })
+        let least = self.denied.iter().copied().reduce(f64::min)?;
+        let most = self.denied.iter().copied().fold(least, f64::max);
+        let shown = if most > least {
+            format!("{} looks from {least:.3} to {most:.3}", self.denied.len())
+        } else {
+            format!("{least:.3}")
+        };
+        Some(format!(
+            "fresh draws do not confirm by a margin, so unclear: {shown} times"
+        ))
     }
 
     fn probes(self) -> Vec<Probe> {
