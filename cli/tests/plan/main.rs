@@ -436,3 +436,30 @@ fn contexts_beyond_what_was_measured_are_said_with_what_comes_from_there() {
         }
     }
 }
+
+/// To see it fail, let one that cannot run end the answer of the others, or print a document for each.
+#[test]
+fn what_several_chips_need_is_one_answer() {
+    let here = given("several");
+    done(&here, &IMPORT);
+    done(&here, &JOIN);
+    // A chip without a profile of the model.
+    let other = here.join("profiles/bare");
+    fs::create_dir(&other).expect("a folder can be made");
+    fs::copy(here.join("profiles/porch/soc.toml"), other.join("soc.toml")).expect("it is there");
+    let ask = [
+        "plan",
+        "porch.toml",
+        "--slo",
+        "ttft_p95 <= 1s",
+        "--need",
+        "--socs",
+        "porch,bare",
+    ];
+    let (text, _) = done(&here, &[&ask[..], &["--format", "json"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&text).expect("it is one document");
+    assert_eq!(document["side_by_side"][0]["title"], "porch");
+    assert_eq!(document["refused"][0]["title"], "bare");
+    let (text, _) = done(&here, &ask);
+    assert!(text.contains("bare: none: "), "{text}");
+}

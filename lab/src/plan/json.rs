@@ -47,11 +47,20 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
             })
         })
         .collect();
-    let refused: Vec<Value> = refused
-        .iter()
-        .map(|(title, why)| json!({ "title": title, "why": why }))
-        .collect();
-    json!({ "version": 1, "plans": list, "refused": refused })
+    json!({ "version": 1, "plans": list, "refused": refused_json(refused) })
+}
+
+/// What cannot run, and why, for programs.
+fn refused_json(refused: &[(String, String)]) -> Vec<Value> {
+    let list = refused.iter();
+    list.map(|(title, why)| json!({ "title": title, "why": why }))
+        .collect()
+}
+
+/// What several chips or models need, side by side, for programs.
+pub fn all_needs_json(all: &[Needs], refused: &[(String, String)]) -> Value {
+    let list: Vec<Value> = all.iter().map(needs_json).collect();
+    json!({ "version": 1, "side_by_side": list, "refused": refused_json(refused) })
 }
 
 /// What was simulated, for programs; `at` names what tells where.

@@ -26,7 +26,7 @@ use sim::world::World;
 
 pub use axis::Axis;
 pub use doubt::{Doubt, Edges, Ends, Times};
-pub use json::{json, needs_json};
+pub use json::{all_needs_json, json, needs_json};
 pub use length::Rise;
 pub use limits::{Buys, Limits, limits};
 pub use need::{Need, Needs, needs};

@@ -302,6 +302,9 @@ fn one(out: &mut String, plan: &Plan) {
             for why in &limits.untold {
                 *out += &hanging(why, 2);
             }
+            if !limits.untold.is_empty() {
+                out.push('\n');
+            }
         }
     }
 }
