@@ -403,6 +403,19 @@ fn contexts_beyond_what_was_measured_are_said_with_what_comes_from_there() {
         .expect("a number");
     assert!((65.0..=76.0).contains(&share), "{share}");
 
+    // Without a depth in the table nothing tells what a longer context adds.
+    let flat_rows: Vec<&str> = POST
+        .lines()
+        .filter(|line| !line.contains("d4096"))
+        .collect();
+    fs::write(here.join("post.md"), flat_rows.join("\n")).expect("a file can be written");
+    done(&here, &[&IMPORT[..], &["--force"]].concat());
+    done(&here, &[&JOIN[..], &["--force"]].concat());
+    let (text, _) = done(&here, &asked);
+    let none =
+        "a token is taken to cost no more than there: no row tells what a longer context adds";
+    assert!(flat(&text).contains(none), "{text}");
+
     // The same of the least chip, which lists what it looked at.
     let need = [
         "plan",

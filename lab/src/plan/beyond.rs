@@ -25,11 +25,15 @@ pub(super) fn remarks(world: &World, probe: &Probe) -> Vec<String> {
         }
         let far = longest.filter(|longest| to.is_finite() && *longest > to).map(|longest| {
             let (near, far) = (cost.at(1.0, to).secs, cost.at(1.0, longest).secs);
-            format!(
-                "; contexts reach {} tokens of frames, where {:.0} % of a token's time is what a straight line adds beyond that",
-                whole(longest),
-                100.0 * (far - near).max(0.0) / far
-            )
+            let adds = if far > near {
+                format!(
+                    "{:.0} % of a token's time is what a straight line adds beyond that",
+                    100.0 * (far - near) / far
+                )
+            } else {
+                "a token is taken to cost no more than there: no row tells what a longer context adds".to_owned()
+            };
+            format!("; contexts reach {} tokens of frames, where {adds}", whole(longest))
         });
         Some(format!(
             "{stage}@{engine} ran outside what was measured ({}), and no interval says how far off its times are there{}",
