@@ -403,14 +403,31 @@ fn contexts_beyond_what_was_measured_are_said_with_what_comes_from_there() {
         .expect("a number");
     assert!((65.0..=76.0).contains(&share), "{share}");
 
-    // Without a depth in the table nothing tells what a longer context adds.
-    let flat_rows: Vec<&str> = POST
+    // Without a depth in the table what a longer context adds is derived; of a CPU that is not predicted nothing tells.
+    let one_depth: Vec<&str> = POST
         .lines()
         .filter(|line| !line.contains("d4096"))
         .collect();
-    fs::write(here.join("post.md"), flat_rows.join("\n")).expect("a file can be written");
+    fs::write(here.join("post.md"), one_depth.join("\n")).expect("a file can be written");
     done(&here, &[&IMPORT[..], &["--force"]].concat());
-    done(&here, &[&JOIN[..], &["--force"]].concat());
+    let join = [&JOIN[..], &["--force"]].concat();
+    let (_, said) = done(&here, &join);
+    assert!(
+        flat(&said).contains("what a longer one adds is derived"),
+        "{said}"
+    );
+    let (text, _) = done(&here, &asked);
+    assert!(
+        flat(&text).contains("is what a straight line adds beyond that"),
+        "{text}"
+    );
+    let unknown = BOARD.replace("isa = \"dotprod\"\n", "");
+    fs::write(here.join("board.toml"), unknown).expect("a file can be written");
+    let (_, said) = done(&here, &join);
+    assert!(
+        !flat(&said).contains("what a longer one adds is derived"),
+        "{said}"
+    );
     let (text, _) = done(&here, &asked);
     let none =
         "a token is taken to cost no more than there: no row tells what a longer context adds";

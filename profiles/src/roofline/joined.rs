@@ -3,6 +3,7 @@
 //! values for one thing neither is taken.
 
 mod file;
+mod growth;
 mod same;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,6 +145,7 @@ impl Measured {
                 .map(|(file, stages)| format!("{} measured ({file})", list(stages)))
                 .collect();
             filled |= bytes(into, name, of, &self.threads);
+            remark.extend(growth::add(&mut into.stages, &engine.stages, &renamed));
             let mut added = BTreeSet::new();
             for (stage, value) in &engine.stages {
                 if into.stages.contains_key(stage) || into.unsupported.contains_key(stage) {

@@ -133,9 +133,39 @@ fn what_was_measured_takes_the_place_of_what_is_derived() {
     assert!((derived - 0.05).abs() > 0.01, "{derived}");
     let joined = costs(&[("a.toml".to_owned(), text.clone())]);
     assert_eq!(decode(&joined), 0.05);
-    let said = "decode, ingest, query_prefill measured (a.toml); export, import derived";
     let remark = joined.remarks.iter().find(|(name, _)| name == "npu");
-    assert_eq!(remark.map(|(_, text)| text.as_str()), Some(said));
+    let remark = remark.map_or("", |(_, text)| text.as_str());
+    assert!(
+        remark.starts_with(
+            "decode, ingest, query_prefill measured (a.toml); no row is at another context"
+        ),
+        "{remark}"
+    );
+    assert!(remark.ends_with("; export, import derived"), "{remark}");
+    // What a longer context adds nobody measured; rows at depths tell it, even if that is nothing.
+    let growth = |text: String| {
+        let joined = costs(&[("a.toml".to_owned(), text)]);
+        let file: toml::Value = toml::from_str(&joined.toml).expect("it is TOML");
+        let stages = &file["engines"]["npu"]["stages"];
+        ["ingest", "decode"].map(|stage| {
+            let growth = stages[stage].get("per_token_context_s");
+            growth.map(|growth| {
+                file["origins"][growth["origin"].as_str().expect("a key")]["kind"].clone()
+            })
+        })
+    };
+    let assumed = Some(toml::Value::from("assumed"));
+    assert_eq!(growth(text.clone()), [assumed.clone(), assumed.clone()]);
+    let deep = text.replace(
+        "measured_context = [0, 128]",
+        "measured_context = [0, 4224]",
+    );
+    assert_eq!(growth(deep), [assumed.clone(), None]);
+    let sizes = text.replace(
+        "measured_tokens = [512, 512]",
+        "measured_tokens = [128, 512]",
+    );
+    assert_eq!(growth(sizes), [None, assumed]);
     // What is derived has the factors of one runtime.
     let other = text.replace("RKLLM", "QNN");
     let faults = Measured::read(&[("a.toml".to_owned(), other)], &of, chip::shipped());
