@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::super::chip::{APIS, Chip, Engine};
 use super::super::profile::{Asked, family};
 use super::super::{rows, soc};
+use super::LANGUAGE;
 use super::file::File;
 use crate::import::Identity;
 use crate::import::costs::{NAMED, named};
@@ -60,20 +61,24 @@ pub(super) fn as_asked(
         let Some(engine) = of.chip.engines.get(name) else {
             continue;
         };
+        let stages = file.engines.get(name).map(|engine| &engine.stages);
+        // A vision tower has weights of its own, whatever the language model's are.
+        let language =
+            stages.is_some_and(|stages| LANGUAGE.iter().any(|stage| stages.contains_key(*stage)));
         for what in [
             board(identity, of, chips),
             clock(identity, engine),
             threads(identity, engine),
             runtime(identity, of, engine),
-            quantisation(identity, of),
-            size(identity, of),
+            language.then(|| quantisation(identity, of)).flatten(),
+            language.then(|| size(identity, of)).flatten(),
         ]
         .into_iter()
         .flatten()
         {
             fault(format!("engine `{name}`: {what}"));
         }
-        if rows::datatype(identity).is_none() {
+        if language && rows::datatype(identity).is_none() {
             remarks.push(format!(
                 "`{}`, engine `{name}`, does not say the quantisation: it is taken as {}",
                 file.name, of.datatype

@@ -226,6 +226,21 @@ fn what_was_measured_of_another_thing_is_refused() {
     }
 }
 
+/// To see it fail, hold a tower to the language model's weights.
+#[test]
+fn a_tower_was_measured_beside_whatever_language_model() {
+    let (chip, shape) = (board(), shape());
+    let of = asked(&chip, &shape);
+    let tower = "# What was measured, as far as the files say:\n\
+         # engine = npu; model = other; params = 3 B; quant = w4a16; runtime = RKLLM\n\
+         soc = \"toy\"\nmodel = \"m\"\n\n\
+         [engines.npu.stages.encode]\nfixed_s = { value = 0.3, origin = \"encode\" }\n\n\
+         [origins.encode]\nkind = \"published\"\nsource = \"a table\"\n";
+    let files = [("t.toml".to_owned(), tower.to_owned())];
+    let measured = Measured::read(&files, &of, chip::shipped());
+    assert!(measured.is_ok_and(|measured| measured.remarks.is_empty()));
+}
+
 /// To see it fail, compare nothing between files.
 #[test]
 fn files_of_different_things_are_not_put_together() {
