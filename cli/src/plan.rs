@@ -156,13 +156,7 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
     for (title, case) in &cases {
         match plan::plan(case, title, axis, &targets, range) {
             Ok(plan) => plans.push(plan),
-            // Of several, one that cannot is a row of the answer.
-            Err(PlanError::Faults(faults)) if !alone => {
-                let first = faults.list.first().map(|fault| fault.message.clone());
-                refused.push((title.clone(), first.unwrap_or_default()));
-            }
-            Err(PlanError::Question(why)) if !alone => refused.push((title.clone(), why)),
-            Err(error) => return Err(failed(error)),
+            Err(error) => refused.push((title.clone(), side_by_side(error, alone)?)),
         }
     }
     match arguments.format {
@@ -314,16 +308,55 @@ fn range(
 }
 
 fn needs(cases: &[(String, Case<'_>)], targets: &[Target], format: Format) -> Result<(), Failure> {
-    let mut found = false;
+    let alone = cases.len() == 1;
+    let mut list = Vec::new();
+    let mut refused = Vec::new();
     for (title, case) in cases {
-        let needs = plan::needs(case, title, targets).map_err(failed)?;
-        found |= needs.list.iter().any(|need| need.between.1.is_some());
-        match format {
-            Format::Table => print(&plan::needs_table(targets, &needs))?,
-            Format::Json => print(&format!("{:#}\n", plan::needs_json(&needs)))?,
+        match plan::needs(case, title, targets) {
+            Ok(needs) => list.push(needs),
+            Err(error) => refused.push((title.clone(), side_by_side(error, alone)?)),
         }
     }
-    if found { Ok(()) } else { Err(Failure::No) }
+    match format {
+        Format::Table => {
+            for needs in &list {
+                print(&plan::needs_table(targets, needs))?;
+            }
+            for (title, why) in &refused {
+                print(&screen_line(title, why))?;
+            }
+        }
+        Format::Json => {
+            let value = match (&list[..], alone) {
+                ([needs], true) => plan::needs_json(needs),
+                (all, _) => plan::all_needs_json(all, &refused),
+            };
+            print(&format!("{value:#}\n"))?;
+        }
+    }
+    let mut all = list.iter().flat_map(|needs| &needs.list);
+    if all.any(|need| need.between.1.is_some()) {
+        Ok(())
+    } else {
+        Err(Failure::No)
+    }
+}
+
+/// Why one of several cannot be planned, which is a row of the answer; of one alone it is a failure.
+fn side_by_side(error: PlanError, alone: bool) -> Result<String, Failure> {
+    match error {
+        PlanError::Faults(faults) if !alone => {
+            let first = faults.list.first().map(|fault| fault.message.clone());
+            Ok(first.unwrap_or_default())
+        }
+        PlanError::Question(why) if !alone => Ok(why),
+        error => Err(failed(error)),
+    }
+}
+
+/// A chip or a model without an answer, and why.
+fn screen_line(title: &str, why: &str) -> String {
+    screen::hanging(&format!("{title}: none: {why}"), 2)
 }
 
 /// Whether a plot can be written there, before anything is computed for it.

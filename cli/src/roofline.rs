@@ -1,13 +1,15 @@
-//! `crossinfer roofline`: profiles of a chip and a model that nobody has measured together.
+//! `crossinfer roofline`: profiles of a chip and a model that nobody has measured together, or not on every engine.
 
 use std::fs;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use profiles::import::{Kind, Options, Source, gguf, hf_config, import};
+use profiles::roofline::joined::Measured;
+use profiles::roofline::profile::{Asked, Costs};
 use profiles::roofline::shape::DATA_TYPES;
-use profiles::roofline::{Chip, Efficiencies, Shape, chip, profile};
+use profiles::roofline::{Chip, Efficiencies, Shape, chip, profile, soc};
 
 use crate::failure::{Failure, print, say};
 use crate::import::{open, processor, report, size};
@@ -17,21 +19,30 @@ use crate::target::{Held, Target};
 /// Derive a profile from a chip's datasheet and a model's file.
 ///
 /// Time and DRAM bytes of every stage by a roofline, with efficiencies fitted on chips that have been
-/// measured and their spread as intervals (docs/plan.md). What the chip cannot do is said: a data type
+/// measured and their spread as intervals (docs/plan.md). What was measured of this chip and model takes the
+/// place of what is derived, per engine and stage (--measured). What the chip cannot do is said: a data type
 /// that an engine lacks, weights beyond its addresses or the memory. Without --out it prints the costs.
-/// Exit status 1 if no engine can run the model.
+/// Exit status 1 if no engine can run the model, or if measured values contradict each other.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Example:\n  crossinfer roofline rk3576 config.json --type w4a16 --frame 448x448 --out profiles/"
+    after_long_help = "Examples:\n  crossinfer roofline rk3576 config.json --type w4a16 --frame 448x448 --out profiles/\n  \
+                       crossinfer roofline rk3588 config.json model.gguf --key my-vlm \\\n    \
+                       --measured measured/rk3588/my-vlm.toml --out profiles/"
 )]
 pub(crate) struct Arguments {
     /// Chip: a key of profiles/src/roofline/chips.toml, or of --chips.
     #[arg(value_name = "CHIP")]
     chip: String,
 
-    /// Model: its config.json or GGUF file.
-    #[arg(value_name = "MODEL")]
-    model: PathBuf,
+    /// Model: its config.json or GGUF file, or both: the shape and the vision tower
+    /// of the one, the weights of the other.
+    #[arg(value_name = "MODEL", required = true, num_args = 1..=2)]
+    model: Vec<PathBuf>,
+
+    /// Measured costs of this chip and model, as `crossinfer import` writes them, in
+    /// place of derived ones; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    measured: Vec<PathBuf>,
 
     /// Data type of the weights, as `w8a8`, `w4a16`, `q4_0`, `q4_k_m`, `f16`; of a
     /// GGUF file its own.
@@ -94,18 +105,19 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         model: arguments.key.clone(),
         ..Options::default()
     };
-    let (shape, datatype, kind) = model(arguments, &options)?;
+    let (shape, datatype, config) = model(arguments, &options)?;
     let key = arguments.key.clone().unwrap_or_else(|| plain(&shape.name));
-    let costs = profile::costs(
+    let asked = Asked {
         chip,
-        &key,
-        &shape,
-        &datatype,
-        &arguments.runtime,
-        Efficiencies::shipped(),
-    );
-    for remark in &costs.remarks {
-        say(remark);
+        key: &key,
+        shape: &shape,
+        datatype: &datatype,
+        runtime: &arguments.runtime,
+    };
+    let measured = measured(arguments, &asked, chips)?;
+    let costs = costs(&measured, &asked)?;
+    for (name, remark) in &costs.remarks {
+        say(&format!("{name}: {remark}"));
     }
     if costs.able == 0 {
         return Err(Failure::No);
@@ -116,7 +128,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let mut held = Held(vec![
         (
             format!("{}/soc.toml", chip.key),
-            profile::soc(chip).into_bytes(),
+            soc::soc(chip, measured.threads()).into_bytes(),
         ),
         (format!("{}/{key}.toml", chip.key), costs.toml.into_bytes()),
     ]);
@@ -126,15 +138,23 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         8.0 * bytes / (shape.stored + tables * shape.head)
     });
     let options = Options {
-        model: Some(key),
+        model: Some(key.clone()),
         weight_bits: bits,
         ..options
     };
     let mut sources = Vec::new();
-    open(&arguments.model, &mut sources)?;
-    if let Some(beside) = processor(&arguments.model).filter(|_| kind == Kind::HfConfig) {
-        open(&beside, &mut sources)?;
-    }
+    let kind = if let Some(config) = config {
+        open(config, &mut sources)?;
+        if let Some(beside) = processor(config) {
+            open(&beside, &mut sources)?;
+        }
+        Kind::HfConfig
+    } else {
+        for path in &arguments.model {
+            open(path, &mut sources)?;
+        }
+        Kind::Gguf
+    };
     let notes = import(kind, sources, &options, &mut held).map_err(Failure::internal)?;
     let mut target = Target::new(Some(out), arguments.force);
     if notes.wrote == 0 {
@@ -146,31 +166,95 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn model(arguments: &Arguments, options: &Options) -> Result<(Shape, String, Kind), Failure> {
-    let path = &arguments.model;
-    let name = path.to_string_lossy().into_owned();
-    let help = "give the model's config.json or GGUF file";
-    if path
-        .extension()
-        .is_some_and(|extension| extension == "gguf")
-    {
-        let file = fs::File::open(path)
-            .map_err(|error| Failure::usage(format!("`{name}` cannot be read: {error}"), help))?;
-        let (shape, own) = gguf::shape(Source::new(name, BufReader::new(file)))
-            .map_err(|error| Failure::usage(error, help))?;
-        let datatype = arguments.datatype.clone().unwrap_or(own);
-        return Ok((shape, datatype, Kind::Gguf));
+/// The measured costs, all of the chip and the model that are asked.
+fn measured(arguments: &Arguments, asked: &Asked<'_>, chips: &[Chip]) -> Result<Measured, Failure> {
+    let mut files = Vec::new();
+    for path in &arguments.measured {
+        files.push((path.to_string_lossy().into_owned(), read(path)?));
     }
-    let beside = processor(path).map(|path| read(&path)).transpose()?;
-    let shape = hf_config::shape(&name, &read(path)?, beside.as_deref(), options)
-        .map_err(|error| Failure::usage(error, help))?;
-    let Some(datatype) = arguments.datatype.clone() else {
-        return Err(Failure::usage(
+    // Chips of the user's own do not tell what others are called.
+    let mut known = chips.to_vec();
+    known.extend_from_slice(chip::shipped());
+    let measured = Measured::read(&files, asked, &known).map_err(|faults| {
+        Failure::usage(
+            faults.join("\n  "),
+            "only what was measured of this chip, clock, runtime, model and quantisation can stand beside what is derived of it (docs/plan.md)",
+        )
+    })?;
+    for remark in &measured.remarks {
+        say(&format!("warning: {remark}"));
+    }
+    Ok(measured)
+}
+
+/// What was measured, and what is derived beside it.
+fn costs(measured: &Measured, asked: &Asked<'_>) -> Result<Costs, Failure> {
+    let derived = profile::costs(asked, measured.threads(), Efficiencies::shipped());
+    measured.join(derived, asked).map_err(|conflicts| {
+        for conflict in conflicts {
+            say(&format!("conflict: {conflict}"));
+        }
+        say("nothing is written: leave out the file that you do not mean");
+        Failure::No
+    })
+}
+
+/// The shape, the data type of the weights, and the `config.json` where there is one.
+fn model<'a>(
+    arguments: &'a Arguments,
+    options: &Options,
+) -> Result<(Shape, String, Option<&'a Path>), Failure> {
+    let is_gguf = |path: &&PathBuf| path.extension().is_some_and(|end| end == "gguf");
+    let (files, configs): (Vec<_>, Vec<_>) = arguments.model.iter().partition(is_gguf);
+    let help = "give the model's config.json, its GGUF file, or one of each";
+    let (file, config) = match (files.as_slice(), configs.as_slice()) {
+        ([], [config]) => (None, Some(*config)),
+        ([file], []) => (Some(*file), None),
+        ([file], [config]) => (Some(*file), Some(*config)),
+        _ => return Err(Failure::usage("two files of one kind are two models", help)),
+    };
+    let weights = file.map(|path| of_gguf(path, help)).transpose()?;
+    let shape = config
+        .map(|path| of_config(path, options, help))
+        .transpose()?;
+    let missing = || {
+        Failure::usage(
             "the data type of the weights is missing",
             format!("as in `--type w8a8`; there are {DATA_TYPES}"),
-        ));
+        )
     };
-    Ok((shape, datatype, Kind::HfConfig))
+    let own = weights.as_ref().map(|(_, own)| own.clone());
+    let datatype = arguments.datatype.clone().or(own).ok_or_else(missing)?;
+    let shape = match (shape, weights) {
+        (Some(shape), Some((weights, _))) => shape
+            .with_weights_of(&weights)
+            .map_err(|fault| Failure::usage(fault, help))?,
+        (Some(shape), None) | (None, Some((shape, _))) => shape,
+        // One of each kind is there at least.
+        (None, None) => return Err(missing()),
+    };
+    Ok((shape, datatype, config.map(PathBuf::as_path)))
+}
+
+/// The shape and the data type of a GGUF file.
+fn of_gguf(path: &Path, help: &str) -> Result<(Shape, String), Failure> {
+    let name = path.to_string_lossy().into_owned();
+    let file = fs::File::open(path)
+        .map_err(|error| Failure::usage(format!("`{name}` cannot be read: {error}"), help))?;
+    gguf::shape(Source::new(name, BufReader::new(file)))
+        .map_err(|error| Failure::usage(error, help))
+}
+
+/// The shape of a `config.json`.
+fn of_config(path: &Path, options: &Options, help: &str) -> Result<Shape, Failure> {
+    let beside = processor(path).map(|path| read(&path)).transpose()?;
+    hf_config::shape(
+        &path.to_string_lossy(),
+        &read(path)?,
+        beside.as_deref(),
+        options,
+    )
+    .map_err(|error| Failure::usage(error, help))
 }
 
 /// A name as a key.

@@ -329,7 +329,7 @@ fn unmeasured(runs: &Replicated) -> Value {
 }
 
 /// Stages played outside their measured range: engine, stage, times in all replications.
-pub(crate) fn outside(runs: &Replicated) -> Vec<(String, String, u64)> {
+pub fn outside(runs: &Replicated) -> Vec<(String, String, u64)> {
     let mut list: Vec<(String, String, u64)> = Vec::new();
     for (engine, stage, times) in runs.summaries.iter().flat_map(|s| &s.unmeasured) {
         match list.iter_mut().find(|(e, s, _)| e == engine && s == stage) {

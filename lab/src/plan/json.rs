@@ -4,35 +4,12 @@ use serde_json::{Value, json};
 
 use super::need::Needs;
 use super::probe::Probe;
+use super::target::Target;
 use super::text::remarks;
 use super::{Doubt, Plan, Rise};
 
 /// Plans for programs (docs/plan.md).
 pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
-    let probe = |plan: &Plan, probe: &Probe| {
-        let held: Vec<Value> = plan
-            .targets
-            .iter()
-            .zip(&probe.held)
-            .map(|(target, held)| {
-                json!({
-                    "target": target.text,
-                    "mean": held.value.map(|value| value.mean),
-                    "half_width": held.value.and_then(|value| value.half_width),
-                    "verdict": held.verdict.word(),
-                    "reason": held.reason,
-                })
-            })
-            .collect();
-        json!({
-            "load": probe.load,
-            "verdict": probe.verdict.word(),
-            "seed": probe.seed,
-            "replications": probe.runs.count(),
-            "refused": probe.refused,
-            "targets": held,
-        })
-    };
     let list: Vec<Value> = plans
         .iter()
         .map(|plan| {
@@ -52,13 +29,14 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
                 "remarks": remarks(plan),
                 "rises_with_length": plan.rises.iter().map(|rise| rise_json(rise, "load")).collect::<Vec<_>>(),
                 "scenarios": { "meets": plan.scenarios.0, "misses": plan.scenarios.1 },
-                "probes": plan.edge.probes.iter().map(|p| probe(plan, p)).collect::<Vec<_>>(),
+                "probes": plan.edge.probes.iter().map(|p| probe_json(&plan.targets, p, "load")).collect::<Vec<_>>(),
                 "limits": plan.limits.as_ref().map(|limits| json!({
                     "load": limits.load,
                     "target": limits.target,
                     "reason": limits.reason,
                     "because": limits.because,
                     "sensitivity_load": limits.buys_at,
+                    "sensitivity_untold": limits.untold,
                     "sensitivity": limits.buys.iter().map(|buys| json!({
                         "resource": buys.resource.to_string(),
                         "metric_percent": buys.metric.map(|change| change.mean),
@@ -69,11 +47,45 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
             })
         })
         .collect();
-    let refused: Vec<Value> = refused
+    json!({ "version": 1, "plans": list, "refused": refused_json(refused) })
+}
+
+/// What cannot run, and why, for programs.
+fn refused_json(refused: &[(String, String)]) -> Vec<Value> {
+    let list = refused.iter();
+    list.map(|(title, why)| json!({ "title": title, "why": why }))
+        .collect()
+}
+
+/// What several chips or models need, side by side, for programs.
+pub fn all_needs_json(all: &[Needs], refused: &[(String, String)]) -> Value {
+    let list: Vec<Value> = all.iter().map(needs_json).collect();
+    json!({ "version": 1, "side_by_side": list, "refused": refused_json(refused) })
+}
+
+/// What was simulated, for programs; `at` names what tells where.
+fn probe_json(targets: &[Target], probe: &Probe, at: &str) -> Value {
+    let held: Vec<Value> = targets
         .iter()
-        .map(|(title, why)| json!({ "title": title, "why": why }))
+        .zip(&probe.held)
+        .map(|(target, held)| {
+            json!({
+                "target": target.text,
+                "mean": held.value.map(|value| value.mean),
+                "half_width": held.value.and_then(|value| value.half_width),
+                "verdict": held.verdict.word(),
+                "reason": held.reason,
+            })
+        })
         .collect();
-    json!({ "version": 1, "plans": list, "refused": refused })
+    json!({
+        at: probe.load,
+        "verdict": probe.verdict.word(),
+        "seed": probe.seed,
+        "replications": probe.runs.count(),
+        "refused": probe.refused,
+        "targets": held,
+    })
 }
 
 /// How far stage times are open, for programs; `ends` of a search with all at one end.
@@ -120,6 +132,7 @@ pub fn needs_json(needs: &Needs) -> Value {
                 "meets_times_fast": need.doubtful.as_ref().and_then(|ends| ends.fast),
                 "socs": { "misses": need.socs.0, "meets": need.socs.1 },
                 "remark": need.remark,
+                "probes": need.probes.iter().map(|p| probe_json(&needs.targets, p, "times")).collect::<Vec<_>>(),
                 "rises_with_length": need.rises.iter().map(|rise| rise_json(rise, "times")).collect::<Vec<_>>(),
             })
         })
@@ -128,6 +141,7 @@ pub fn needs_json(needs: &Needs) -> Value {
         "version": 1,
         "title": needs.title,
         "conditions": needs.conditions,
+        "remarks": needs.remarks,
         "stage_times": open_json(&needs.doubt, None),
         "needs": list,
     })

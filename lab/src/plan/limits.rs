@@ -42,6 +42,8 @@ pub struct Limits {
     pub buys_at: f64,
     /// What one per cent more of each resource buys there, the most first.
     pub buys: Vec<Buys>,
+    /// Why some of that has no number, in words.
+    pub untold: Vec<String>,
 }
 
 /// What limits the load beyond an edge.
@@ -68,6 +70,7 @@ pub fn limits(
             because: Vec::new(),
             buys_at: high,
             buys: Vec::new(),
+            untold: Vec::new(),
         }));
     }
     let mut held = beyond.held.iter();
@@ -86,6 +89,7 @@ pub fn limits(
         because.extend(other_policy(case, axis, high, targets, world)?);
         because.extend(busy(world, beyond));
     }
+    let seen = low;
     // Beyond what is carried a metric is that of the runs' length.
     let at = low.filter(|_| reason.is_some()).unwrap_or(high);
     let low = low.unwrap_or(high);
@@ -113,6 +117,7 @@ pub fn limits(
             format!("no resource is seen to move `{}`", target.metric)
         });
     }
+    let untold = untold(&buys, seen, reason.is_some(), target);
     Ok(Some(Limits {
         load: high,
         target: target.text.clone(),
@@ -120,7 +125,32 @@ pub fn limits(
         because,
         buys_at: at,
         buys,
+        untold,
     }))
+}
+
+/// Why what is bought has no number where it has none: of the metric, and of the load where the metric has one.
+fn untold(buys: &[Buys], meets: Option<f64>, overloaded: bool, target: &Target) -> Vec<String> {
+    let mut list = Vec::new();
+    if buys.iter().any(|buys| buys.metric.is_none()) {
+        list.push(format!(
+            "no value: no run there has a `{}`, with or without more of the resource",
+            target.metric
+        ));
+    }
+    if buys.iter().any(|buys| buys.tells() && buys.load.is_none()) {
+        list.push(if overloaded {
+            "no load: the next load is not carried, whatever the target, so the metric's value is not what ends there".to_owned()
+        } else if meets.is_none() {
+            "no load: none meets the targets, so how the metric moves from one load to the next is not known".to_owned()
+        } else {
+            format!(
+                "no load: that `{}` moves with the load at all is not told between the two ends",
+                target.metric
+            )
+        });
+    }
+    list
 }
 
 /// Resources whose change cannot be told from that of the first, which changes the metric most.
@@ -351,6 +381,27 @@ mod tests {
             }),
             load: None,
         }
+    }
+
+    /// To see it fail, leave the words out.
+    #[test]
+    fn what_has_no_number_has_words() {
+        let target = Target::parse("ttft_p95 <= 2s").expect("a target");
+        let told = [buys(Resource::Bandwidth, -0.8, 0.1)];
+        let of = |meets, overloaded| untold(&told, meets, overloaded, &target).concat();
+        assert!(of(None, false).contains("none meets the targets"));
+        assert!(of(Some(2.0), true).contains("is not carried"));
+        assert!(of(Some(2.0), false).contains("between the two ends"));
+        let mut whole = told.clone();
+        whole[0].load = Some(0.5);
+        assert!(untold(&whole, Some(2.0), false, &target).is_empty());
+        let none = [Buys {
+            metric: None,
+            ..buys(Resource::Memory, 0.0, 0.0)
+        }];
+        let said = untold(&none, None, false, &target);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("no run there has a `ttft_p95`"));
     }
 
     /// To see it fail, name the first whatever the intervals are.

@@ -2,6 +2,7 @@
 //! least of each resource that a load needs.
 
 mod axis;
+mod beyond;
 mod doubt;
 mod json;
 mod length;
@@ -25,7 +26,7 @@ use sim::world::World;
 
 pub use axis::Axis;
 pub use doubt::{Doubt, Edges, Ends, Times};
-pub use json::{json, needs_json};
+pub use json::{all_needs_json, json, needs_json};
 pub use length::Rise;
 pub use limits::{Buys, Limits, limits};
 pub use need::{Need, Needs, needs};
@@ -393,10 +394,15 @@ pub fn plan(
     };
     // Faults of form show at once, not as a load that is refused.
     axis.at(&case.text, range.low)?;
-    let edge = search(axis, targets, range, |load, look| {
+    let mut edge = search(axis, targets, range, |load, look| {
         case.probe(Some((axis, load)), None, targets, look)
     })
     .map_err(PlanError::Stopped)?;
+    let said = edge.meets.or(edge.misses).and_then(|load| {
+        let world = case.world(Some((axis, load)), None).ok()?;
+        Some(beyond::remarks(&world, edge.probe(load)?))
+    });
+    edge.remarks.extend(said.into_iter().flatten());
     let limits = limits(case, axis, targets, &edge).map_err(PlanError::Stopped)?;
     let rises = length::rises(case, axis, targets, &edge).map_err(PlanError::Stopped)?;
     let doubt = Doubt::of(&world, &case.inputs()?);

@@ -1,7 +1,8 @@
 //! The least of each resource that a load needs, the others as they are.
 
+use super::beyond;
 use super::length::{self, Rise};
-use super::probe::Verdict;
+use super::probe::{Probe, Verdict};
 use super::scale::Resource;
 use super::search::Look;
 use super::target::Target;
@@ -27,8 +28,11 @@ pub struct Need {
     pub doubtful: Option<Ends<Option<f64>>>,
     /// Texts of the SoC's profile with these, in the same order.
     pub socs: (Option<String>, Option<String>),
-    /// Why more of it alone does not help, or what comes with more of it.
+    /// Why more of it alone does not help, what comes with more of it, or where between the ends nothing is told.
     pub remark: Option<String>,
+    /// What was simulated, with times of the resource as its load, rising; the two ends as on the fresh draws that
+    /// confirmed them.
+    pub probes: Vec<Probe>,
     /// Targets whose metrics rise with the length of the runs, at the end that meets, else at the other.
     pub rises: Vec<Rise>,
 }
@@ -42,6 +46,10 @@ pub struct Needs {
     pub conditions: Vec<String>,
     /// What of the stage times is not known.
     pub doubt: Doubt,
+    /// What is to be said of all of them.
+    pub remarks: Vec<String>,
+    /// What was asked.
+    pub targets: Vec<Target>,
     /// Of each resource, the others as they are.
     pub list: Vec<Need>,
 }
@@ -56,24 +64,37 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
     let inputs = case.inputs()?;
     let doubt = Doubt::of(&world, &inputs);
     let mut list = Vec::new();
+    let mut remarks_of_all = Vec::new();
     for resource in [
         Resource::Bandwidth,
         Resource::Compute(None),
         Resource::Memory,
     ] {
+        let mut looks = Looks::default();
         let verdict = |times: f64, look: Look| {
             let probe = case.probe(None, Some((&resource, times)), targets, look);
             let probe = probe.map_err(PlanError::Stopped)?;
             match probe.refused {
                 // Weights that a memory does not hold are an answer; a profile that cannot be is none.
                 Some(why) if resource != Resource::Memory => Err(PlanError::Question(why)),
-                _ => Ok(probe.verdict),
+                _ => Ok(looks.add(
+                    Probe {
+                        load: times,
+                        ..probe
+                    },
+                    look,
+                )),
             }
         };
-        let (between, mut remark) = least(verdict)?;
+        let (between, remark) = least(verdict)?;
+        let mut remarks: Vec<String> = remark.into_iter().collect();
         if resource == Resource::Bandwidth && between.1.is_some_and(|times| times > 1.0) {
-            let ports = "every engine's port grows with it";
-            remark = Some(remark.map_or_else(|| ports.to_owned(), |one| format!("{one}; {ports}")));
+            remarks.push("every engine's port grows with it".to_owned());
+        }
+        remarks.extend(untold(between));
+        remarks.extend(looks.doubted());
+        if let Some((probe, _)) = looks.list.iter().find(|(probe, _)| probe.load == 1.0) {
+            remarks_of_all = beyond::remarks(&world, probe);
         }
         let soc = |times: Option<f64>| {
             let text = inputs.file(Kind::Soc).1;
@@ -98,7 +119,8 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
             },
             socs: (soc(between.0)?, soc(between.1)?),
             between,
-            remark,
+            remark: (!remarks.is_empty()).then(|| remarks.join("; ")),
+            probes: looks.probes(),
             rises,
             resource,
         });
@@ -109,8 +131,70 @@ pub fn needs(case: &Case<'_>, title: &str, targets: &[Target]) -> Result<Needs, 
         title: title.to_owned(),
         doubt,
         conditions,
+        remarks: remarks_of_all,
+        targets: targets.to_vec(),
         list,
     })
+}
+
+/// What was simulated on the way: of each place the deepest look.
+#[derive(Default)]
+struct Looks {
+    list: Vec<(Probe, Look)>,
+    /// Places whose verdict fresh draws denied.
+    denied: Vec<f64>,
+}
+
+impl Looks {
+    /// Adds a look; returns its verdict.
+    fn add(&mut self, mut probe: Probe, look: Look) -> Verdict {
+        let verdict = probe.verdict;
+        let depth = |look: Look| match look {
+            Look::First => 0,
+            Look::Deep => 1,
+            Look::Fresh => 2,
+        };
+        let known = self.list.iter().position(|(one, _)| one.load == probe.load);
+        if let Some(at) = known {
+            let (before, was) = &self.list[at];
+            if depth(*was) > depth(look) {
+                return verdict;
+            }
+            if look == Look::Fresh && before.verdict != verdict {
+                self.denied.push(probe.load);
+                probe.verdict = Verdict::Unclear;
+            }
+            self.list[at] = (probe, look);
+        } else {
+            self.list.push((probe, look));
+        }
+        verdict
+    }
+
+    fn doubted(&self) -> Option<String> {
+        let least = self.denied.iter().copied().reduce(f64::min)?;
+        let most = self.denied.iter().copied().fold(least, f64::max);
+        let shown = if most > least {
+            format!("{} looks from {least:.3} to {most:.3}", self.denied.len())
+        } else {
+            format!("{least:.3}")
+        };
+        Some(format!(
+            "fresh draws do not confirm by a margin, so unclear: {shown} times"
+        ))
+    }
+
+    fn probes(self) -> Vec<Probe> {
+        let mut list: Vec<Probe> = self.list.into_iter().map(|(probe, _)| probe).collect();
+        list.sort_by(|a, b| a.load.total_cmp(&b.load));
+        list
+    }
+}
+
+/// Where two ends are further apart than the search would leave them.
+fn untold((low, high): (Option<f64>, Option<f64>)) -> Option<String> {
+    let apart = high? / low? > (1.0 + CLOSE) * (1.0 + CLOSE);
+    apart.then(|| "between them replications do not tell (--replications)".to_owned())
 }
 
 /// Times that miss and times that meet, with what is to be said of them.
@@ -261,6 +345,48 @@ mod tests {
         let (low, high) = (low.expect("it misses"), high.expect("it meets"));
         assert!(low < 0.5 && low > 0.48, "{low}");
         assert!((0.6..0.7).contains(&high), "{high}");
+    }
+
+    /// To see it fail, say nothing of ends that lie apart.
+    #[test]
+    fn ends_between_which_nothing_is_told_are_said_to_be() {
+        let ((low, high), _) = found(|times, _| {
+            Ok(match times {
+                0.4..0.7 => Verdict::Unclear,
+                times => above(0.5, times),
+            })
+        });
+        let ends = (low, high);
+        assert!(low.is_some_and(|low| low < 0.41) && high.is_some_and(|high| high > 0.69));
+        assert!(untold(ends).is_some_and(|said| said.contains("replications do not tell")));
+        let (near, _) = found(|times, _| Ok(above(0.5, times)));
+        assert_eq!(untold(near), None, "{near:?}");
+        assert_eq!(untold((None, high)), None);
+    }
+
+    /// To see it fail, keep the first look, or what fresh draws denied as it was.
+    #[test]
+    fn the_deepest_look_is_kept_and_what_fresh_draws_deny_is_unclear() {
+        let probe = |verdict: Verdict| Probe {
+            verdict,
+            ..Probe::refused(0.5, String::new())
+        };
+        let mut looks = Looks::default();
+        looks.add(probe(Verdict::Meets), Look::First);
+        looks.add(probe(Verdict::Meets), Look::Deep);
+        assert_eq!(looks.doubted(), None);
+        assert_eq!(
+            looks.add(probe(Verdict::Misses), Look::Fresh),
+            Verdict::Misses
+        );
+        looks.add(probe(Verdict::Meets), Look::First);
+        assert!(
+            looks
+                .doubted()
+                .is_some_and(|said| said.ends_with("unclear: 0.500 times"))
+        );
+        let kept = looks.probes();
+        assert_eq!((kept.len(), kept[0].verdict), (1, Verdict::Unclear));
     }
 
     #[test]

@@ -178,14 +178,14 @@ fn sensitivity(list: &[Buys]) -> Table {
     ]);
     for buys in list {
         let metric = buys.metric.map_or_else(
-            || "?".to_owned(),
+            || "no value".to_owned(),
             |change| match change.half_width {
                 Some(half) => format!("{:+.2} ± {half:.2} %", change.mean),
                 None => format!("{:+.2} %", change.mean),
             },
         );
         let load = buys.load.map_or_else(
-            || if buys.tells() { "?" } else { "not told" }.to_owned(),
+            || if buys.tells() { "no load" } else { "not told" }.to_owned(),
             |load| format!("{load:+.2} %"),
         );
         table.row([buys.resource.to_string(), metric, load]);
@@ -299,6 +299,12 @@ fn one(out: &mut String, plan: &Plan) {
                 &format!("of 1 % more of a resource, at {}", short(limits.buys_at)),
             );
             _ = writeln!(out, "\n{}", sensitivity(&limits.buys));
+            for why in &limits.untold {
+                *out += &hanging(why, 2);
+            }
+            if !limits.untold.is_empty() {
+                out.push('\n');
+            }
         }
     }
 }
@@ -342,6 +348,9 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
         0,
     );
     conditions(&mut out, &needs.conditions);
+    for remark in &needs.remarks {
+        out += &hanging(&format!("note: {remark}"), 2);
+    }
     let mut heads = vec![Head::text("")];
     heads.extend(["meets", "misses", "the profile"].map(Head::number));
     let remarks = needs.list.iter().any(|need| need.remark.is_some());

@@ -6,13 +6,20 @@ mod repeats;
 mod sections;
 
 pub(super) use sections::board_of;
+pub(crate) use sections::{NAMED, named};
+
+/// The key of the engine that an identity is of.
+pub(crate) fn engine_of(identity: &Identity) -> String {
+    engine::name(identity)
+}
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Row};
+use super::stated;
 use super::text::{out_of_bounds, slug};
-use super::toml_text::{comment, string};
+use super::toml_text::string;
 use super::{Options, Output};
 use engine::Engine;
 use repeats::settle;
@@ -363,14 +370,10 @@ fn write(
             }
         }
     }
-    let mut head = String::from("# What was measured, as far as the files say:\n");
+    let mut head = stated::HEAD.to_owned();
     let mut seen = BTreeSet::new();
     for group in groups {
-        let list = group.identity.iter();
-        let text: Vec<String> = list
-            .map(|(key, value)| format!("{key} = {value}"))
-            .collect();
-        let line = comment(&text.join("; "));
+        let line = stated::line(&group.identity);
         if seen.insert(line.clone()) {
             head += &line;
         }

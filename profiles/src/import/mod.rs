@@ -10,7 +10,7 @@ use std::io::{self, BufRead, Write};
 
 pub mod ai_hub;
 pub mod bandwidth;
-mod costs;
+pub(crate) mod costs;
 mod fit;
 pub mod gguf;
 pub mod hf_config;
@@ -22,10 +22,11 @@ mod open;
 pub mod ort_profile;
 pub mod rkllm;
 mod row;
+pub(crate) mod stated;
 mod stats;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 mod toml_text;
 pub mod trace;
 mod yaml;

@@ -101,6 +101,9 @@ pub(super) const TOWER: &str = "f16";
 /// Key of the spread of encodes that factors of prefills predict.
 pub(super) const STAND_IN: &str = "encode by prefill";
 
+/// Key of the spread of CPUs that factors of another instruction set predict.
+pub(super) const ANOTHER_ISA: &str = "cpu by another isa";
+
 /// A measurement with what bounds it.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -356,6 +359,27 @@ impl Efficiencies {
             .get(phase.name())?
             .time(work, datatype)?;
         Some(Predicted::around(secs, *self.spread.get(phase.name())?))
+    }
+
+    /// Of a CPU whose kernels nobody measured with a data type, the family of another instruction set that has prefills
+    /// and decodes of it; `None` where its own has them, or none does.
+    pub(super) fn another_isa(&self, family: &str, datatype: &str) -> Option<&str> {
+        let datatype = datatype.to_lowercase();
+        let has = |phases: &BTreeMap<String, Factors>| {
+            [Phase::Prefill, Phase::Decode].iter().all(|phase| {
+                let factors = phases.get(phase.name());
+                factors.is_some_and(|factors| factors.compute.contains_key(&datatype))
+            })
+        };
+        let (runtime, _) = family.split_once("cpu+")?;
+        if self.family.get(family).is_some_and(has) {
+            return None;
+        }
+        let mut others = self.family.iter().filter(|(key, phases)| {
+            let other = key.strip_prefix(runtime);
+            other.is_some_and(|other| other.starts_with("cpu+")) && has(phases)
+        });
+        others.next().map(|(key, _)| key.as_str())
     }
 
     /// The predicted time of a frame through a vision tower: by the factors of encodes, or else by those of prefills.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::chip::{self, Chip};
-use super::efficiency::{Efficiencies, Family};
+use super::efficiency::{ANOTHER_ISA, Efficiencies, Family, STAND_IN};
 
 /// Where the factors of an engine come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +13,35 @@ pub(super) struct Fitted {
     family: String,
     /// Keys of the chips behind them.
     chips: BTreeSet<String>,
-    /// Of an NPU, the maker of the chip, where it is none of theirs: NPUs of two makers have nothing in common.
-    pub(super) elsewhere: Option<String>,
+    /// Why they do not speak for this engine, where they do not.
+    pub(super) elsewhere: Option<Elsewhere>,
+}
+
+/// Why factors do not speak for an engine: that it comes as near its peak is assumed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Elsewhere {
+    /// Of an NPU, the maker of the chip, which is none of theirs: NPUs of two makers have nothing in common.
+    Maker(String),
+    /// Of a CPU, the instruction set, which decides on its kernels.
+    Isa(String),
+}
+
+impl Elsewhere {
+    /// Key of the spread of such predictions.
+    pub(super) fn spread(&self) -> &'static str {
+        match self {
+            Self::Maker(_) => STAND_IN,
+            Self::Isa(_) => ANOTHER_ISA,
+        }
+    }
+
+    /// Key of their origin.
+    pub(super) fn origin(&self) -> &'static str {
+        match self {
+            Self::Maker(_) => "elsewhere",
+            Self::Isa(_) => "another-isa",
+        }
+    }
 }
 
 /// A chip's maker: the first word of its name.
@@ -39,7 +66,8 @@ impl Fitted {
         let word = chip.name.split(' ').next().unwrap_or("").to_owned();
         Self {
             family: family.key.clone(),
-            elsewhere: (family.kind == "npu" && !chips.is_empty() && !same).then_some(word),
+            elsewhere: (family.kind == "npu" && !chips.is_empty() && !same)
+                .then_some(Elsewhere::Maker(word)),
             chips,
         }
     }
@@ -49,9 +77,10 @@ impl fmt::Display for Fitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chips: Vec<&str> = self.chips.iter().map(String::as_str).collect();
         write!(f, "factors of {} on {}", self.family, chips.join(", "))?;
-        if let Some(maker) = &self.elsewhere {
-            write!(f, ", none of them of {maker}")?;
+        match &self.elsewhere {
+            Some(Elsewhere::Maker(maker)) => write!(f, ", none of them of {maker}"),
+            Some(Elsewhere::Isa(isa)) => write!(f, ", which do not compute by {isa} as this one"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::chip::Chip;
-use super::efficiency::{Case, Efficiencies, Factors, Family, Phase, Predicted, STAND_IN};
+use super::efficiency::{
+    ANOTHER_ISA, Case, Efficiencies, Factors, Family, Phase, Predicted, STAND_IN,
+};
 use super::reach::{self, Reached};
 use super::rows;
 use crate::import::{Notes, Row, llama_bench, rkllm};
@@ -55,6 +57,8 @@ pub struct Holdout {
     pub unjudged: Vec<String>,
     /// Rows of a prompt and an answer from separate rows.
     pub combined: Vec<Reached>,
+    /// CPUs by factors of another instruction set: chip, values, and how many times the worst is off.
+    pub isas: Vec<(String, usize, f64)>,
     /// Factors over all chips, with the spread of the predictions above.
     pub efficiencies: Efficiencies,
     /// Files read.
@@ -167,6 +171,21 @@ pub fn of(all: &[(&str, Vec<Row>)], chips: &[Chip], holdout: &mut Holdout) {
     if let Some(spread) = half_width(&means(&stands_in), &variances(&stands_in)) {
         efficiencies.spread.insert(STAND_IN.to_owned(), spread);
     }
+    let isas = other_isas(&cases);
+    if let Some(spread) = half_width(&means(&isas), &variances(&isas)) {
+        efficiencies.spread.insert(ANOTHER_ISA.to_owned(), spread);
+    }
+    holdout.isas = by_chip(&isas)
+        .into_iter()
+        .map(|((family, chip), values)| {
+            let worst = values.iter().copied().fold(0.0, |a: f64, b| a.max(b.abs()));
+            (
+                format!("{chip} ({})", family.key),
+                values.len(),
+                worst.exp(),
+            )
+        })
+        .collect();
     holdout.efficiencies = efficiencies;
     for chip in named(&cases) {
         // Neither the factors nor their spread have seen the chip.
@@ -246,6 +265,39 @@ fn residuals<'a>(
                 chip: &case.chip,
                 value: (case.secs / secs).ln(),
             });
+        }
+    }
+    list
+}
+
+/// Residuals of CPUs by factors of another instruction set, of data types that both have been measured with.
+fn other_isas(cases: &[Case]) -> Vec<Residual<'_>> {
+    let cpus: Vec<&Case> = cases
+        .iter()
+        .filter(|case| case.family.kind == "cpu")
+        .collect();
+    let families: BTreeSet<&Family> = cpus.iter().map(|case| &case.family).collect();
+    let mut list = Vec::new();
+    for family in families {
+        for phase in [Phase::Prefill, Phase::Decode] {
+            let of = |case: &&&Case| case.family == *family && case.phase == phase;
+            let own: Vec<&Case> = cpus.iter().filter(of).copied().collect();
+            let Some(factors) = Factors::fit(&own) else {
+                continue;
+            };
+            let others = cpus.iter().filter(|case| {
+                let runtime = |key: &str| key.split("cpu+").next().map(str::to_owned);
+                case.phase == phase
+                    && case.family != *family
+                    && runtime(&case.family.key) == runtime(&family.key)
+            });
+            list.extend(others.filter_map(|case| {
+                Some(Residual {
+                    family: &case.family,
+                    chip: &case.chip,
+                    value: (case.secs / case.time(&factors)?).ln(),
+                })
+            }));
         }
     }
     list

@@ -10,11 +10,13 @@ pub mod chip;
 pub mod efficiency;
 mod fitted;
 pub mod holdout;
+pub mod joined;
 pub mod profile;
 mod reach;
 pub mod report;
 pub mod rows;
 pub mod shape;
+pub mod soc;
 pub mod stage;
 
 pub use chip::{Chip, Engine};

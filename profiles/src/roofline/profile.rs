@@ -1,17 +1,19 @@
-//! Profiles of a chip and a model that nobody has measured together.
+//! Costs of a chip and a model that nobody has measured together.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::chip::{Chip, Engine};
-use super::efficiency::{Efficiencies, Phase, Predicted, STAND_IN};
-use super::fitted::Fitted;
+use super::efficiency::{Efficiencies, Family, Phase, Predicted};
+use super::fitted::{Elsewhere, Fitted};
 use super::rows;
-use super::shape::Shape;
+use super::shape::{Shape, Vision};
+use super::soc;
 use super::stage::{self, Placed, Work};
 use sim::cost::{Cost, Time};
 
 /// A number in TOML.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.6e}");
     // Trailing zeros of the mantissa say nothing.
     match text.split_once('e') {
@@ -36,109 +38,8 @@ fn quantity(of: &Predicted) -> String {
     )
 }
 
-fn text(value: &str) -> String {
+pub(super) fn text(value: &str) -> String {
     toml::Value::String(value.to_owned()).to_string()
-}
-
-/// The SoC profile of a datasheet.
-pub fn soc(chip: &Chip) -> String {
-    let mut out = format!(
-        "name = {}\norigin = \"datasheet\"\n\n[memory]\ncapacity_bytes = {}\nreserved_bytes = {{ value = {}, origin = \"reserved\", low = {}, high = {} }}\n\
-         bandwidth_gbps = {{ value = {}, origin = \"sustained\", low = {}, high = {} }}\npeak_gbps = {}\n\n",
-        text(&chip.name),
-        number((chip.capacity_gb * 1e9).round()),
-        number((chip.capacity_gb * 1e9 / 10.0).round()),
-        number((chip.capacity_gb * 1e9 / 20.0).round()),
-        number((chip.capacity_gb * 1e9 / 5.0).round()),
-        number(chip.sustained_gbps()),
-        number(0.7 * chip.peak_gbps),
-        number(chip.peak_gbps),
-        number(chip.peak_gbps),
-    );
-    let cores: u32 = chip
-        .engines
-        .values()
-        .flat_map(|engine| &engine.cores)
-        .map(|cores| cores.count)
-        .sum();
-    _ = writeln!(
-        out,
-        "[cpu]\ncores = {{ value = {}, origin = \"cores\" }}\n",
-        if cores == 0 { 4 } else { cores }
-    );
-    let most = chip
-        .engines
-        .values()
-        .map(|engine| port(chip, engine))
-        .fold(0.0, f64::max);
-    for (name, engine) in &chip.engines {
-        let port = port(chip, engine);
-        let weight = engine.weight.unwrap_or(port / most);
-        _ = writeln!(
-            out,
-            "[engines.{name}]\nkind = \"{}\"\nport_gbps = {{ value = {}, origin = \"sustained\" }}\nweight = {{ value = {}, origin = \"weight\", low = {}, high = {} }}",
-            engine.kind,
-            number(port),
-            number(weight),
-            number(weight),
-            number(weight * if engine.kind == "gpu" { 3.0 } else { 1.5 }),
-        );
-        if let Some(limit) = engine.address_limit_gib {
-            _ = writeln!(
-                out,
-                "address_limit_bytes = {}",
-                number((limit * 1_073_741_824.0).round())
-            );
-        }
-        out.push('\n');
-    }
-    for (name, engine) in &chip.engines {
-        _ = writeln!(out, "[lanes.{name}]\nengine = \"{name}\"");
-        if engine.kind == "cpu" {
-            _ = writeln!(
-                out,
-                "cores = {{ value = {}, origin = \"cores\" }}",
-                cores.clamp(1, 4)
-            );
-        }
-        out.push('\n');
-    }
-    out += "[contention]\noverlap_exponent = { value = 3, origin = \"exponents\" }\nburst_exponent = { value = 0.25, origin = \"exponents\" }\n\n";
-    _ = writeln!(
-        out,
-        "[origins.datasheet]\nkind = \"published\"\nsource = {}\n",
-        text(&chip.source)
-    );
-    for (key, kind, note) in [
-        (
-            "sustained",
-            "derived",
-            "nine tenths of the DRAM's peak, or the engine's own port where that is less",
-        ),
-        ("reserved", "assumed", "a tenth of the memory"),
-        (
-            "cores",
-            "derived",
-            "the datasheet's cores, or four where it states none; a CPU lane takes the fastest four",
-        ),
-        (
-            "weight",
-            "assumed",
-            "in proportion to the ports; a GPU has been seen with up to three times that",
-        ),
-        (
-            "exponents",
-            "assumed",
-            "as where nothing was measured (docs/contention.md)",
-        ),
-    ] {
-        _ = writeln!(
-            out,
-            "[origins.{key}]\nkind = \"{kind}\"\nnote = {}\n",
-            text(note)
-        );
-    }
-    out
 }
 
 /// One time less another, which cannot be negative.
@@ -222,58 +123,80 @@ impl Decode {
     }
 }
 
-fn port(chip: &Chip, engine: &Engine) -> f64 {
-    let own = engine.port_gbps.unwrap_or(f64::MAX);
-    own.min(chip.sustained_gbps())
-}
-
 /// A cost profile, and what of it could not be predicted.
 #[derive(Clone, Debug, Default)]
 pub struct Costs {
-    /// The file; empty where no engine can run the model.
+    /// The file; where no engine can run the language model it says why of each, and perhaps what a vision tower takes.
     pub toml: String,
-    /// Engines with a prediction, and those without, with the reason.
-    pub remarks: Vec<String>,
+    /// Of each engine how the language model's times were predicted, or why they were not.
+    pub remarks: Vec<(String, String)>,
     /// How many engines run the language model.
     pub able: usize,
 }
 
-/// The costs of a model on a chip: every engine's stages, or why it has none.
+/// What is to be predicted, of what.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The chip.
+    pub chip: &'a Chip,
+    /// Key of the model.
+    pub key: &'a str,
+    /// The model.
+    pub shape: &'a Shape,
+    /// Data type of its weights.
+    pub datatype: &'a str,
+    /// Runtime of NPUs.
+    pub runtime: &'a str,
+}
+
+/// The costs of a model on a chip: every engine's stages, or why it has none. `threads` are those of engines that were
+/// measured on so many.
 pub fn costs(
-    chip: &Chip,
-    model_key: &str,
-    shape: &Shape,
-    datatype: &str,
-    runtime: &str,
+    of: &Asked<'_>,
+    threads: &BTreeMap<String, u32>,
     efficiencies: &Efficiencies,
 ) -> Costs {
+    let Asked {
+        chip,
+        shape,
+        datatype,
+        ..
+    } = *of;
     let mut done = Costs::default();
     let mut out = String::new();
     let mut near = Vec::new();
     let mut elsewhere = Vec::new();
+    let mut isas = Vec::new();
     for (name, engine) in &chip.engines {
-        match stages(chip, name, engine, shape, datatype, runtime, efficiencies) {
-            Ok((stages, fitted)) => {
-                out += &stages;
-                done.able += 1;
-                done.remarks
-                    .push(format!("{name}: predicted with {fitted}"));
-                let list = if fitted.elsewhere.is_some() {
-                    &mut elsewhere
-                } else {
-                    &mut near
-                };
-                list.push(format!("{name}: {fitted}"));
-            }
-            Err(reason) => {
-                _ = writeln!(out, "[engines.{name}.unsupported]");
-                for stage in ["encode", "ingest", "query_prefill", "decode"] {
-                    _ = writeln!(out, "{stage} = {}", text(&reason));
-                }
-                out.push('\n');
-                done.remarks.push(format!("{name}: {reason}"));
-            }
+        let (family, fitted) = fitted(of, engine, efficiencies);
+        let one = Predictor {
+            chip,
+            name,
+            engine,
+            threads: soc::threads(name, engine, threads),
+            datatype,
+            family: &family.key,
+            fitted: &fitted,
+            efficiencies,
+        };
+        let (text, able) = one.stages(shape);
+        if text.contains("_s = ") {
+            let list = match fitted.elsewhere {
+                Some(Elsewhere::Maker(_)) => &mut elsewhere,
+                Some(Elsewhere::Isa(_)) => &mut isas,
+                None => &mut near,
+            };
+            list.push(format!("{name}: {fitted}"));
         }
+        out += &text;
+        let remark = match able {
+            Ok(()) => {
+                done.able += 1;
+                format!("predicted with {fitted}")
+            }
+            Err(reason) => reason,
+        };
+        done.remarks.push((name.clone(), remark));
     }
     let mut origin = |key: &str, kind: &str, source: bool, note: &str| {
         // One that no number names is a fault.
@@ -300,6 +223,11 @@ pub fn costs(
         within(&elsewhere)
     );
     origin("elsewhere", "assumed", true, &note);
+    let note = format!(
+        "{roofline}{}: that this CPU comes as near its peak is assumed, and the interval is as wide as factors of one instruction set missed chips of another",
+        within(&isas)
+    );
+    origin("another-isa", "assumed", true, &note);
     origin(
         "bytes",
         "derived",
@@ -318,19 +246,12 @@ pub fn costs(
         true,
         "Roofline of the tower at 16 bits, on one core of an NPU, with the efficiency of encodes measured on other chips; of a runtime whose encodes nobody measured with that of its prefills, and an interval as wide as those missed encodes",
     );
-    if done.able > 0 {
-        let first = if near.is_empty() {
-            "elsewhere"
-        } else {
-            "roofline"
-        };
-        done.toml = format!(
-            "soc = {}\nmodel = {}\norigin = \"{first}\"\n\n{}\n",
-            text(&chip.key),
-            text(model_key),
-            out.trim_end()
-        );
-    }
+    done.toml = format!(
+        "soc = {}\nmodel = {}\n\n{}\n",
+        text(&chip.key),
+        text(of.key),
+        out.trim_end()
+    );
     done
 }
 
@@ -343,117 +264,213 @@ fn within(list: &[String]) -> String {
     }
 }
 
-fn stages(
-    chip: &Chip,
-    name: &str,
-    engine: &Engine,
-    shape: &Shape,
-    datatype: &str,
-    runtime: &str,
-    efficiencies: &Efficiencies,
-) -> Result<(String, Fitted), String> {
-    // A lane of a CPU is its four fastest cores.
-    let threads = (engine.kind == "cpu").then(|| {
-        let cores: u32 = engine.cores.iter().map(|cores| cores.count).sum();
-        cores.clamp(1, 4)
-    });
-    let placed = Placed::new(chip, name, engine, shape, datatype, threads)
-        .map_err(|refusal| refusal.to_string())?;
-    let backend = match engine.kind.as_str() {
-        "gpu" => engine.api.as_deref().unwrap_or(""),
-        _ => "",
+/// The family of an engine under the runtime that it has here.
+pub(super) fn family(of: &Asked<'_>, engine: &Engine) -> Family {
+    let (runtime, backend) = match engine.kind.as_str() {
+        "npu" => (of.runtime, ""),
+        "gpu" => ("llama.cpp", engine.api.as_deref().unwrap_or("")),
+        _ => ("llama.cpp", ""),
     };
-    let runtime = if engine.kind == "npu" {
-        runtime
-    } else {
-        "llama.cpp"
-    };
-    let family = rows::family(runtime, backend, engine);
-    let fitted = Fitted::of(chip, &family, efficiencies);
-    // How far factors of one maker miss another's NPU nobody knows.
-    let least = match fitted.elsewhere {
-        Some(_) => efficiencies.spread.get(STAND_IN).copied().ok_or_else(|| {
-            format!(
-                "no prediction: no NPU of this maker has been measured in {}",
-                family.key
-            )
-        })?,
-        None => 0.0,
-    };
-    let predict = |phase, work: Work| {
-        efficiencies
-            .predict(&family.key, phase, work, datatype)
-            .map(|time| time.widened(least))
-            .ok_or_else(|| {
-                format!(
-                    "no prediction: fewer than two chips have been measured with {datatype} in {}",
-                    family.key
-                )
-            })
-    };
-    let prefill =
-        Prefill::of(|tokens, context| predict(Phase::Prefill, placed.prefill(tokens, context)))?;
-    let decode =
-        Decode::of(|tokens, context| predict(Phase::Decode, placed.decode(tokens, context)))?;
-    let (all, encoded) = match fitted.elsewhere {
-        Some(_) => ("elsewhere", "elsewhere"),
-        None => ("roofline", "encode"),
-    };
-    let mut out = format!("[engines.{name}]\norigin = \"{all}\"\n\n");
-    let time = shape
-        .vision
-        .as_ref()
-        .and_then(|vision| stage::encode(chip, engine, vision, threads))
-        .and_then(|work| efficiencies.encode(&family.key, work))
-        .map(|time| time.widened(least));
-    out += &encode(name, shape, encoded, time.as_ref());
-    let kv = shape.kv_bytes();
-    for stage in ["ingest", "query_prefill"] {
-        _ = writeln!(
-            out,
-            "[engines.{name}.stages.{stage}]\nfixed_s = {}\nper_token_s = {}\nper_token_context_s = {}\nper_context_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token = {{ value = {}, origin = \"bytes\" }}\nbytes_per_context = {{ value = {}, origin = \"bytes\" }}\n",
-            quantity(&prefill.fixed),
-            quantity(&prefill.per_token),
-            quantity(&prefill.per_token_context),
-            quantity(&prefill.per_context),
-            number(placed.read_bytes()),
-            number(shape.activation_bytes() + kv),
-            number(kv),
-        );
-    }
-    _ = writeln!(
-        out,
-        "[engines.{name}.stages.decode]\nper_token_s = {}\nper_token_context_s = {}\nbytes_per_token = {{ value = {}, origin = \"bytes\" }}\nbytes_per_token_context = {{ value = {}, origin = \"bytes\" }}\n",
-        quantity(&decode.per_token),
-        quantity(&decode.per_token_context),
-        number(placed.read_bytes()),
-        number(kv),
-    );
-    for stage in ["export", "import"] {
-        _ = writeln!(
-            out,
-            "[engines.{name}.stages.{stage}]\ngbps = {{ value = {}, origin = \"copies\", low = {}, high = {} }}\nbytes_per_token = {{ value = 2, origin = \"bytes\" }}\n",
-            number(chip.sustained_gbps() / 4.0),
-            number(chip.sustained_gbps() / 10.0),
-            number(chip.sustained_gbps() / 2.0),
-        );
-    }
-    Ok((out, fitted))
+    rows::family(runtime, backend, engine)
 }
 
-/// The encode stage, or why there is none; nothing of a model without a vision tower.
-fn encode(name: &str, shape: &Shape, origin: &str, time: Option<&Predicted>) -> String {
-    let Some(vision) = &shape.vision else {
-        return String::new();
-    };
-    let Some(time) = time else {
-        let why = "no prediction: the datasheet states no FP16 rate, or too few chips have been measured with f16";
-        return format!("[engines.{name}.unsupported]\nencode = {}\n\n", text(why));
-    };
-    let bytes = 2.0 * vision.parameters + vision.activation_bytes();
-    format!(
-        "[engines.{name}.stages.encode]\norigin = \"{origin}\"\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n\n",
-        quantity(time),
-        number(bytes)
-    )
+/// The family whose factors an engine has, and what is behind them: of a CPU whose own kernels nobody measured with the
+/// data type, those of another instruction set.
+fn fitted(of: &Asked<'_>, engine: &Engine, efficiencies: &Efficiencies) -> (Family, Fitted) {
+    let mut family = family(of, engine);
+    let other = efficiencies.another_isa(&family.key, of.datatype);
+    if let (Some(other), Some(isa)) = (other, &engine.isa) {
+        family.key = other.to_owned();
+        let mut fitted = Fitted::of(of.chip, &family, efficiencies);
+        fitted.elsewhere = Some(Elsewhere::Isa(isa.clone()));
+        return (family, fitted);
+    }
+    let fitted = Fitted::of(of.chip, &family, efficiencies);
+    (family, fitted)
+}
+
+/// DRAM bytes of the stages of a language model, each with the keys that state them.
+pub(super) fn bytes(of: &Placed<'_>) -> [(&'static str, Vec<(&'static str, f64)>); 3] {
+    let (read, activations, kv) = (
+        of.read_bytes(),
+        of.shape().activation_bytes(),
+        of.shape().kv_bytes(),
+    );
+    let prefill = vec![
+        ("bytes", read),
+        ("bytes_per_token", activations + kv),
+        ("bytes_per_context", kv),
+    ];
+    let decode = vec![("bytes_per_token", read), ("bytes_per_token_context", kv)];
+    [
+        ("ingest", prefill.clone()),
+        ("query_prefill", prefill),
+        ("decode", decode),
+    ]
+}
+
+/// Predicts the stages of one engine.
+struct Predictor<'a> {
+    chip: &'a Chip,
+    name: &'a str,
+    engine: &'a Engine,
+    threads: Option<u32>,
+    datatype: &'a str,
+    family: &'a str,
+    fitted: &'a Fitted,
+    efficiencies: &'a Efficiencies,
+}
+
+impl Predictor<'_> {
+    /// The stages as text, and why those of the language model are not among them.
+    fn stages(&self, shape: &Shape) -> (String, Result<(), String>) {
+        let name = self.name;
+        let placed = Placed::new(
+            self.chip,
+            name,
+            self.engine,
+            shape,
+            self.datatype,
+            self.threads,
+        );
+        let mut out = String::new();
+        let mut unsupported = Vec::new();
+        let language = placed
+            .map_err(|refusal| refusal.to_string())
+            .and_then(|placed| self.language(&placed));
+        if let Some(vision) = &shape.vision {
+            match self.encode(vision) {
+                Ok(text) => out += &text,
+                Err(reason) => unsupported.push(("encode", reason)),
+            }
+        }
+        let able = match language {
+            Ok(text) => {
+                out += &text;
+                Ok(())
+            }
+            Err(reason) => {
+                for stage in ["ingest", "query_prefill", "decode"] {
+                    unsupported.push((stage, reason.clone()));
+                }
+                Err(reason)
+            }
+        };
+        for stage in ["export", "import"] {
+            _ = writeln!(
+                out,
+                "[engines.{name}.stages.{stage}]\ngbps = {{ value = {}, origin = \"copies\", low = {}, high = {} }}\nbytes_per_token = {{ value = 2, origin = \"bytes\" }}\n",
+                number(self.chip.sustained_gbps() / 4.0),
+                number(self.chip.sustained_gbps() / 10.0),
+                number(self.chip.sustained_gbps() / 2.0),
+            );
+        }
+        if !unsupported.is_empty() {
+            _ = writeln!(out, "[engines.{name}.unsupported]");
+            for (stage, reason) in unsupported {
+                _ = writeln!(out, "{stage} = {}", text(&reason));
+            }
+            out.push('\n');
+        }
+        (out, able)
+    }
+
+    /// How far factors of other makers or instruction sets miss nobody knows well: the least half-width of an interval's
+    /// logarithm.
+    fn least(&self) -> Result<f64, String> {
+        let Some(elsewhere) = &self.fitted.elsewhere else {
+            return Ok(0.0);
+        };
+        let spread = self.efficiencies.spread.get(elsewhere.spread()).copied();
+        spread.ok_or_else(|| match elsewhere {
+            Elsewhere::Maker(_) => format!(
+                "no prediction: no NPU of this maker has been measured in {}",
+                self.family
+            ),
+            Elsewhere::Isa(isa) => format!(
+                "no prediction: no CPU with {isa} has been measured with {}",
+                self.datatype
+            ),
+        })
+    }
+
+    /// Why there is no prediction, and what would make one.
+    fn unknown(&self) -> String {
+        let datatype = self.datatype;
+        if self.engine.kind != "npu" && datatype.starts_with('w') {
+            return format!(
+                "no prediction: llama.cpp has no weights in {datatype}, which are an NPU's; of its own types `--type q8_0` or `q4_0` are as wide"
+            );
+        }
+        format!(
+            "no prediction: fewer than two chips have been measured with {datatype} in {}: measured on this one, `--measured` takes it",
+            self.family
+        )
+    }
+
+    fn language(&self, placed: &Placed<'_>) -> Result<String, String> {
+        let (name, datatype) = (self.name, self.datatype);
+        let least = self.least()?;
+        let predict = |phase, work: Work| {
+            self.efficiencies
+                .predict(self.family, phase, work, datatype)
+                .map(|time| time.widened(least))
+                .ok_or_else(|| self.unknown())
+        };
+        let prefill = Prefill::of(|tokens, context| {
+            predict(Phase::Prefill, placed.prefill(tokens, context))
+        })?;
+        let decode =
+            Decode::of(|tokens, context| predict(Phase::Decode, placed.decode(tokens, context)))?;
+        let elsewhere = self.fitted.elsewhere.as_ref();
+        let origin = elsewhere.map_or("roofline", Elsewhere::origin);
+        let mut out = String::new();
+        for (stage, bytes) in bytes(placed) {
+            let times = if stage == "decode" {
+                format!(
+                    "per_token_s = {}\nper_token_context_s = {}\n",
+                    quantity(&decode.per_token),
+                    quantity(&decode.per_token_context)
+                )
+            } else {
+                format!(
+                    "fixed_s = {}\nper_token_s = {}\nper_token_context_s = {}\nper_context_s = {}\n",
+                    quantity(&prefill.fixed),
+                    quantity(&prefill.per_token),
+                    quantity(&prefill.per_token_context),
+                    quantity(&prefill.per_context)
+                )
+            };
+            _ = write!(
+                out,
+                "[engines.{name}.stages.{stage}]\norigin = \"{origin}\"\n{times}"
+            );
+            for (key, value) in bytes {
+                let value = number(value);
+                _ = writeln!(out, "{key} = {{ value = {value}, origin = \"bytes\" }}");
+            }
+            out.push('\n');
+        }
+        Ok(out)
+    }
+
+    /// A frame through the vision tower, in 16 bits whatever the language model's weights are.
+    fn encode(&self, vision: &Vision) -> Result<String, String> {
+        let least = self.least()?;
+        let time = stage::encode(self.chip, self.engine, vision, self.threads)
+            .and_then(|work| self.efficiencies.encode(self.family, work))
+            .map(|time| time.widened(least))
+            .ok_or(
+                "no prediction: the datasheet states no FP16 rate, or too few chips have been measured with f16",
+            )?;
+        let elsewhere = self.fitted.elsewhere.as_ref();
+        let origin = elsewhere.map_or("encode", Elsewhere::origin);
+        let bytes = 2.0 * vision.parameters + vision.activation_bytes();
+        Ok(format!(
+            "[engines.{}.stages.encode]\norigin = \"{origin}\"\nfixed_s = {}\nbytes = {{ value = {}, origin = \"bytes\" }}\n\n",
+            self.name,
+            quantity(&time),
+            number(bytes)
+        ))
+    }
 }

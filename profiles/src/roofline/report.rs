@@ -90,6 +90,15 @@ pub fn text(of: &Holdout) -> (String, bool) {
             out += &hanging(one, 2);
         }
     }
+    if !of.isas.is_empty() {
+        out += "\nCPUs by factors of another instruction set, of which their interval comes\n";
+        for (chip, values, worst) in &of.isas {
+            out += &hanging(
+                &format!("{chip}: {values} values, at most {worst:.2} times off"),
+                2,
+            );
+        }
+    }
     left_out(&mut out, of);
     (out, met)
 }
@@ -133,11 +142,29 @@ fn reached(out: &mut String, title: &str, list: &[Reached], bound: f64) -> bool 
     }
     _ = writeln!(
         out,
-        "{} {judged} judged, each within {:.0} %",
+        "{} {judged} judged, each within {:.0} %{}",
         if met { "met   " } else { "MISSED" },
-        100.0 * bound
+        100.0 * bound,
+        middle(list)
     );
     met
+}
+
+/// Median and worst of the errors that are judged.
+fn middle(list: &[Reached]) -> String {
+    let judged = list.iter().filter(|one| one.scatters.is_none());
+    let mut errors: Vec<f64> = judged.map(|one| 100.0 * one.error.abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let (Some(middle), Some(worst)) = (errors.get(errors.len() / 2), errors.last()) else {
+        return String::new();
+    };
+    let lower = errors
+        .get(errors.len().saturating_sub(1) / 2)
+        .unwrap_or(middle);
+    format!(
+        ": median {:.1} %, worst {worst:.1} %",
+        f64::midpoint(*lower, *middle)
+    )
 }
 
 fn left_out(out: &mut String, of: &Holdout) {

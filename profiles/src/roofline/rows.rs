@@ -4,7 +4,7 @@ use super::chip::{APIS, Chip, Engine};
 use super::efficiency::{Case, Family, Phase, TOWER, Written};
 use super::shape::{self, Shape};
 use super::stage::{self, Placed};
-use crate::import::{Row, Test};
+use crate::import::{Identity, Row, Test};
 
 /// The case of a row, or why there is none.
 ///
@@ -122,29 +122,12 @@ fn model(row: &Row) -> Result<(Shape, String), String> {
         };
         return Ok((shape, datatype.to_lowercase()));
     }
-    // llama-bench: "llama 8B Q4_K - Medium", with the size and the parameters beside it.
-    let mut words = name.split_whitespace();
-    let (Some(family), Some(size)) = (words.next(), words.next()) else {
-        return Err(format!("`{name}` says neither size nor data type"));
-    };
-    let rest: Vec<&str> = words.filter(|word| *word != "mostly").collect();
-    let datatype = rest
-        .join("")
-        .replace("-Medium", "_M")
-        .replace("-Small", "_S");
-    if datatype.is_empty() {
-        return Err(format!("`{name}` says no data type"));
-    }
+    let (family, size, datatype) = named(name)?;
     if family.contains("moe") || size.contains(".A") {
         return Err(format!(
             "`{name}` is a mixture of experts, of which the row does not say how many a token reads"
         ));
     }
-    let datatype = datatype
-        .split("-4.25bpw")
-        .next()
-        .unwrap_or("")
-        .to_lowercase();
     let parameters = of("params").and_then(count);
     let weights = row.weights_bytes;
     if let Some(shape) = shape::known(&format!("{family} {size}")) {
@@ -183,6 +166,39 @@ fn model(row: &Row) -> Result<(Shape, String), String> {
         vision: None,
     };
     Ok((shape, datatype))
+}
+
+/// Family, size and data type of a model as llama-bench names it, `llama 8B Q4_K - Medium`.
+fn named(name: &str) -> Result<(&str, &str, String), String> {
+    let mut words = name.split_whitespace();
+    let (Some(family), Some(size)) = (words.next(), words.next()) else {
+        return Err(format!("`{name}` says neither size nor data type"));
+    };
+    let rest: Vec<&str> = words.filter(|word| *word != "mostly").collect();
+    let datatype = rest
+        .join("")
+        .replace("-Medium", "_M")
+        .replace("-Small", "_S");
+    if datatype.is_empty() {
+        return Err(format!("`{name}` says no data type"));
+    }
+    let plain = datatype.split("-4.25bpw").next().unwrap_or("");
+    Ok((family, size, plain.to_lowercase()))
+}
+
+/// The data type of the weights that an identity states.
+pub(super) fn datatype(identity: &Identity) -> Option<String> {
+    match identity.get("quant") {
+        Some(quant) => Some(quant.to_lowercase()),
+        None => named(identity.get("model")?)
+            .ok()
+            .map(|(.., datatype)| datatype),
+    }
+}
+
+/// Parameters of the model that an identity states.
+pub(super) fn parameters(identity: &Identity) -> Option<f64> {
+    identity.get("params").and_then(|params| count(params))
 }
 
 /// Parameters as text: `8.03 B`, `494.03 M`, or a whole number.

@@ -105,6 +105,66 @@ impl Shape {
         }
     }
 
+    /// This shape, of a `config.json`, with the weights of a GGUF file of the same model.
+    ///
+    /// # Errors
+    ///
+    /// What tells that they are not of one model.
+    pub fn with_weights_of(self, file: &Self) -> Result<Self, String> {
+        // A vocabulary may be padded, and norms are counted nowhere.
+        let close = |a: f64, b: f64| (a / b - 1.0).abs() < 0.03;
+        for (what, own, other, same) in [
+            (
+                "layers",
+                self.layers,
+                file.layers,
+                self.layers == file.layers,
+            ),
+            (
+                "width",
+                self.hidden,
+                file.hidden,
+                self.hidden == file.hidden,
+            ),
+            (
+                "width of all query heads",
+                self.query,
+                file.query,
+                self.query == file.query,
+            ),
+            (
+                "width of all KV heads",
+                self.kv,
+                file.kv,
+                self.kv == file.kv,
+            ),
+            (
+                "width of the MLP",
+                self.inner,
+                file.inner,
+                self.inner == file.inner,
+            ),
+            (
+                "parameters of the head",
+                self.head,
+                file.head,
+                close(self.head, file.head),
+            ),
+        ] {
+            if !same {
+                return Err(format!(
+                    "they are not of one model: {what} {own} in the config.json and {other} in the GGUF file"
+                ));
+            }
+        }
+        Ok(Self {
+            // Whether the head has weights of its own is what the file has.
+            tied: file.tied,
+            weights_bytes: file.weights_bytes,
+            ..self
+        })
+    }
+
     /// Bytes of all weights at this precision: the file's own where known.
     pub fn weights(&self, datatype: &str) -> Option<f64> {
         let bits = bits(datatype);

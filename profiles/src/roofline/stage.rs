@@ -189,6 +189,11 @@ impl<'a> Placed<'a> {
         })
     }
 
+    /// The model.
+    pub fn shape(&self) -> &'a Shape {
+        self.shape
+    }
+
     /// The data type of its weights.
     pub fn datatype(&self) -> &str {
         &self.datatype

@@ -1,13 +1,17 @@
 //! Laws of the roofline, on chips and models made up here.
 
+mod joined;
 mod reach;
 mod written;
+
+use std::collections::BTreeMap;
 
 use super::chip::{self, Chip};
 use super::efficiency::{Case, Efficiencies, Factors, Family, Phase};
 use super::holdout::{self, Holdout, Prediction};
 use super::profile;
-use super::shape::{Dimensions, Shape, bits};
+use super::shape::{self, Dimensions, Shape, bits};
+use super::soc;
 use super::stage::{self, Placed, Refusal};
 use crate::import::{Identity, Place, Row, Spread, Test};
 
@@ -63,8 +67,8 @@ fn shipped_data_are_read() {
     let chips = chip::parse(include_str!("chips.toml")).expect("the file is right");
     assert!(chips.len() >= 10);
     assert_eq!(chip::shipped().len(), chips.len());
-    assert!(super::shape::known("Qwen3 0.6B").is_some());
-    assert!(super::shape::tower("SmolVLM-256M", 512.0, 512.0).is_some());
+    assert!(shape::known("Qwen3 0.6B").is_some());
+    assert!(shape::tower("SmolVLM-256M", 512.0, 512.0).is_some());
     let fitted: Efficiencies =
         toml::from_str(include_str!("efficiency.toml")).expect("the file is right");
     for (family, phases) in &fitted.family {
@@ -91,7 +95,7 @@ fn parameters_are_those_of_the_published_models() {
         ("llama3.1-8b", 8.03),
         ("smollm2-1.7b", 1.71),
     ] {
-        let shape = super::shape::known(name).expect(name);
+        let shape = shape::known(name).expect(name);
         let all = shape.stored + shape.head * if shape.tied { 1.0 } else { 2.0 };
         assert!((all / 1e9 / billions - 1.0).abs() < 0.01, "{name}: {all}");
     }
@@ -124,7 +128,7 @@ fn half_the_memory_width_halves_decode_and_leaves_prefill() {
     };
     let mut narrow = rk3588.clone();
     narrow.peak_gbps /= 2.0;
-    let model = super::shape::known("Qwen3 0.6B").expect("its shape is known");
+    let model = shape::known("Qwen3 0.6B").expect("its shape is known");
     let rate = |chip: &Chip| {
         let placed = Placed::new(chip, "npu", &chip.engines["npu"], &model, "w8a8", None);
         let placed = placed.expect("it fits");
@@ -157,7 +161,7 @@ fn what_does_not_go_is_an_answer() {
         Placed::new(&chip, "npu", npu, shape, datatype, None).expect_err("it does not go")
     };
     // Every name that is listed is known, and the list is part of what is said of one that is not.
-    for name in super::shape::DATA_TYPES.split([',', ' ', '(', ')']) {
+    for name in shape::DATA_TYPES.split([',', ' ', '(', ')']) {
         let name = name.trim();
         let is_name = name.contains(|c: char| c.is_ascii_digit());
         assert!(!is_name || bits(name).is_some(), "{name}");
@@ -280,7 +284,7 @@ fn a_chip_that_follows_the_law_is_predicted_without_its_rows() {
         (Phase::Decode, [0.0, 1.3, 0.0, 0.01]),
     ];
     let row = |chip: &Chip, model: &str, test: Test, times: f64| {
-        let shape = super::shape::known(model).expect("it is known");
+        let shape = shape::known(model).expect("it is known");
         let placed = Placed::new(chip, "npu", &chip.engines["npu"], &shape, "w8a8", None);
         let placed = placed.expect("it fits");
         let (work, bounds) = match test {
@@ -361,7 +365,7 @@ fn a_frame_is_predicted_from_frames_on_other_chips() {
         let all = chips.iter().zip([1.0, times]);
         let rows = all.flat_map(|(chip, times)| {
             ["Qwen2-VL-2B", "SmolVLM-256M"].map(|model| {
-                let vision = super::shape::tower(model, 392.0, 392.0).expect("it is known");
+                let vision = shape::tower(model, 392.0, 392.0).expect("it is known");
                 let work = stage::encode(chip, &chip.engines["npu"], &vision, None);
                 let work = work.expect("it has an FP16 rate");
                 let secs = work.compute + work.stream / 0.9 + 40.0 * work.feed;
@@ -389,7 +393,7 @@ fn a_frame_is_predicted_from_frames_on_other_chips() {
 
 #[test]
 fn a_tower_runs_on_one_core_of_an_npu() {
-    let vision = super::shape::tower("Qwen3-VL-2B", 448.0, 448.0).expect("it is known");
+    let vision = shape::tower("Qwen3-VL-2B", 448.0, 448.0).expect("it is known");
     let one = toy("toy", 34.0, 6000.0);
     let mut three = one.clone();
     let engine = three.engines.get_mut("npu").expect("it has one");

@@ -144,6 +144,14 @@ const NAMES: [fn(&str) -> Vec<String>; 6] = [
     bound_of,
 ];
 
+/// What a section's title may name, in the order of [`named`].
+pub(crate) const NAMED: [&str; 6] = ["board", "MHz", "setting", "memory", "build", "binding"];
+
+/// What a section's title names of each of [`NAMED`].
+pub(crate) fn named(section: &str) -> [Vec<String>; NAMED.len()] {
+    NAMES.map(|of| of(section))
+}
+
 fn words(section: &str) -> Vec<String> {
     let lower = section.to_lowercase();
     let chars: Vec<char> = lower.chars().collect();

@@ -2,29 +2,43 @@
 
 use super::*;
 
+fn costs_of(chip: &Chip, shape: &Shape, datatype: &str, all: &Efficiencies) -> profile::Costs {
+    let of = profile::Asked {
+        chip,
+        key: "m",
+        shape,
+        datatype,
+        runtime: "rkllm",
+    };
+    profile::costs(&of, &BTreeMap::new(), all)
+}
+
+fn said(costs: &profile::Costs) -> String {
+    let remarks = costs.remarks.iter();
+    let list: Vec<String> = remarks
+        .map(|(name, text)| format!("{name}: {text}"))
+        .collect();
+    list.join("; ")
+}
+
 #[test]
 fn profiles_of_a_datasheet_are_right() {
     let chip = toy("toy", 34.0, 6000.0);
-    let soc = profile::soc(&chip);
+    let soc = soc::soc(&chip, &BTreeMap::new());
     sim::load::check_soc("toy", &soc).unwrap_or_else(|faults| panic!("{faults}\n{soc}"));
-    let costs = profile::costs(&chip, "m", &shape(), "w8a8", "rkllm", &made_up());
+    let costs = costs_of(&chip, &shape(), "w8a8", &made_up());
     assert_eq!(costs.able, 1, "{:?}", costs.remarks);
     sim::load::check_costs("m", &costs.toml)
         .unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
-    let none = profile::costs(
-        &chip,
-        "m",
-        &shape(),
-        "w8a8",
-        "rkllm",
-        &Efficiencies::default(),
-    );
-    assert_eq!((none.able, none.toml.as_str()), (0, ""));
+    let none = costs_of(&chip, &shape(), "w8a8", &Efficiencies::default());
+    assert_eq!(none.able, 0);
     assert!(
         none.remarks
             .iter()
-            .all(|remark| remark.contains("fewer than two chips"))
+            .all(|(_, remark)| remark.contains("no prediction"))
     );
+    sim::load::check_costs("m", &none.toml)
+        .unwrap_or_else(|faults| panic!("{faults}\n{}", none.toml));
 }
 
 /// To see it fail, take any NPU for one of the makers that were measured.
@@ -32,16 +46,18 @@ fn profiles_of_a_datasheet_are_right() {
 fn factors_of_another_maker_s_npus_are_said_and_have_a_wider_interval() {
     let of = |key: &str| {
         let chip = toy(key, 34.0, 6000.0);
-        let costs = profile::costs(&chip, "m", &shape(), "w8a8", "rkllm", &made_up());
+        let costs = costs_of(&chip, &shape(), "w8a8", &made_up());
         let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
         sim::load::check_costs("m", &costs.toml)
             .unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
         let time = &file["engines"]["npu"]["stages"]["decode"]["per_token_s"];
         let number = |key: &str| time[key].as_float().expect("a number");
-        let origin = file["engines"]["npu"]["origin"].as_str().expect("a key");
+        let origin = file["engines"]["npu"]["stages"]["decode"]["origin"]
+            .as_str()
+            .expect("a key");
         let note = file["origins"][origin]["note"].as_str().expect("text");
         let wide = (number("high") / number("value")).ln();
-        (wide, note.to_owned(), costs.remarks.join("; "))
+        (wide, note.to_owned(), said(&costs))
     };
     // Factors of chips `a` and `b`.
     let (wide, note, remarks) = of("a");
@@ -59,10 +75,71 @@ fn factors_of_another_maker_s_npus_are_said_and_have_a_wider_interval() {
     for (key, elsewhere) in [("rk3562", false), ("qcs6490", true)] {
         let chip = Chip::find(chip::shipped(), key).expect(key);
         let all = Efficiencies::shipped();
-        let costs = profile::costs(chip, "m", &shape(), "w8a8", "rkllm", all);
+        let costs = costs_of(chip, &shape(), "w8a8", all);
         let said = costs.toml.contains("origin = \"elsewhere\"");
         assert_eq!(said, elsewhere, "{key}: {:?}", costs.remarks);
     }
+}
+
+/// To see it fail, predict nothing of a CPU whose kernels nobody measured, or take another's factors as its own.
+#[test]
+fn factors_of_another_instruction_set_are_assumed_with_a_wide_interval() {
+    let mut all = made_up();
+    for (phase, factor) in [("prefill", 5.0), ("decode", 15.0)] {
+        let factors = Factors {
+            bounds: [0.0, 1.1, 0.0, 0.0],
+            compute: BTreeMap::from([("q4_0".to_owned(), factor)]),
+            chips: vec!["c".to_owned(), "d".to_owned()],
+        };
+        let family = all
+            .family
+            .entry("llama.cpp/cpu+other".to_owned())
+            .or_default();
+        family.insert(phase.to_owned(), factors);
+    }
+    let chip = toy("toy", 34.0, 6000.0);
+    // Without knowing how far such factors miss there is no prediction.
+    let costs = costs_of(&chip, &shape(), "q4_0", &all);
+    assert!(
+        said(&costs).contains("no CPU with toy has been measured with q4_0"),
+        "{}",
+        said(&costs)
+    );
+    all.spread.insert("cpu by another isa".to_owned(), 1.2);
+    let costs = costs_of(&chip, &shape(), "q4_0", &all);
+    let told = said(&costs);
+    assert!(told.contains("cpu: predicted with factors of llama.cpp/cpu+other on c, d, which do not compute by toy"), "{told}");
+    sim::load::check_costs("m", &costs.toml)
+        .unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
+    let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
+    let stage = &file["engines"]["cpu"]["stages"]["decode"];
+    let number = |key: &str| stage["per_token_s"][key].as_float().expect("a number");
+    assert!(((number("high") / number("value")).ln() - 1.2).abs() < 1e-3);
+    let origin = stage["origin"].as_str().expect("a key");
+    assert_eq!(file["origins"][origin]["kind"].as_str(), Some("assumed"));
+    // Its own factors come first, and what an NPU's weights are is no type of llama.cpp.
+    let own = all.family["llama.cpp/cpu+other"].clone();
+    all.family.insert("llama.cpp/cpu+toy".to_owned(), own);
+    let costs = costs_of(&chip, &shape(), "q4_0", &all);
+    assert!(
+        said(&costs).contains("factors of llama.cpp/cpu+toy on c, d; npu"),
+        "{}",
+        said(&costs)
+    );
+    let costs = costs_of(&chip, &shape(), "w4a16", &all);
+    assert!(
+        said(&costs).contains("llama.cpp has no weights in w4a16"),
+        "{}",
+        said(&costs)
+    );
+    // Of those that come with the project: the CPU of the RK3588 by the phones' kernels.
+    let chip = Chip::find(chip::shipped(), "rk3588").expect("it is known");
+    let costs = costs_of(chip, &shape(), "q4_0", Efficiencies::shipped());
+    assert!(
+        said(&costs).contains("cpu: predicted with factors of llama.cpp/cpu+i8mm"),
+        "{}",
+        said(&costs)
+    );
 }
 
 /// The time that a written stage states, as the simulator evaluates it.
@@ -99,14 +176,15 @@ fn written_stages_cost_what_is_predicted() {
             ("qwen2.5-1.5b", "w8a8"),
             ("llama 3b", "q4_0"),
         ] {
-            let shape = super::super::shape::known(model).expect(model);
-            let costs = profile::costs(chip, "m", &shape, datatype, "rkllm", all);
+            let shape = shape::known(model).expect(model);
+            let costs = costs_of(chip, &shape, datatype, all);
             if costs.able == 0 {
                 continue;
             }
             let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
             for (name, engine) in &chip.engines {
-                let Some(stages) = file["engines"][name].get("stages") else {
+                let stages = file["engines"][name].get("stages");
+                let Some(stages) = stages.filter(|stages| stages.get("decode").is_some()) else {
                     continue;
                 };
                 let threads = (engine.kind == "cpu").then_some(4);
@@ -118,8 +196,10 @@ fn written_stages_cost_what_is_predicted() {
                     _ => ("llama.cpp", ""),
                 };
                 let family = super::super::rows::family(runtime, backend, engine);
+                let other = all.another_isa(&family.key, datatype);
+                let family = other.unwrap_or(&family.key);
                 let mut check = |stage: &str, phase, work, n: f64, c: f64| {
-                    let wanted = all.predict(&family.key, phase, work, datatype);
+                    let wanted = all.predict(family, phase, work, datatype);
                     let wanted = wanted.expect("it has stages").secs;
                     let cost = written(&stages[stage]).at(n, c);
                     let off = cost.secs / wanted - 1.0;
