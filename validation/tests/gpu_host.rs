@@ -228,7 +228,7 @@ fn a_stall_that_is_told_apart_makes_no_percentile_late() {
     let steady = rows.iter().filter(|row| steady.contains(&&*row.policy));
     let mut errors: Vec<f64> = steady.map(|row| row.error.abs()).collect();
     errors.sort_by(f64::total_cmp);
-    let median = (errors[9] + errors[10]) / 2.0;
+    let median = f64::midpoint(errors[9], errors[10]);
     assert_eq!(errors.len(), 20);
     assert!(median < 0.0225 && errors[19] < 0.061, "{errors:?}");
 }
@@ -243,7 +243,7 @@ fn a_lane_whose_cores_are_others_too_is_undone_by_them() {
         let mut secs: Vec<f64> = secs.collect();
         secs.sort_by(f64::total_cmp);
         assert_eq!(secs.len(), 4, "{head}");
-        (secs[1] + secs[2]) / 2.0
+        f64::midpoint(secs[1], secs[2])
     };
     for (does, beside, times) in [
         ("decode", "vision\tencode", 74.1),

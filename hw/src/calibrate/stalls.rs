@@ -79,7 +79,7 @@ mod tests {
     fn quiet() -> Vec<Series> {
         let point = |size: usize| {
             let wall = (0..20).map(|index| {
-                let noise = 0.04 * (2.9 * index as f64 + size as f64).sin();
+                let noise = 0.04 * (2.9 * f64::from(index) + size as f64).sin();
                 0.1 * size as f64 * (1.0 + noise)
             });
             Series {
