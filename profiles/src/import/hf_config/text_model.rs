@@ -13,7 +13,7 @@ const CACHE_BYTES: f64 = 2.0;
 /// The number of layers, by the names that families give it.
 pub(super) const LAYERS: [&str; 4] = ["num_hidden_layers", "n_layer", "num_layers", "n_layers"];
 /// The width of a token.
-const HIDDEN: [&str; 4] = ["hidden_size", "n_embd", "d_model", "dim"];
+const HIDDEN: [&str; 5] = ["hidden_size", "n_embd", "n_embed", "d_model", "dim"];
 /// The number of heads of queries.
 const HEADS: [&str; 4] = ["num_attention_heads", "n_head", "n_heads", "num_heads"];
 

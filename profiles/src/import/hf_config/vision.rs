@@ -26,6 +26,11 @@ pub(super) fn read(config: &Config<'_>, options: &Options, facts: &mut Facts) ->
         );
     }
     let given = options.tokens_per_frame.is_some();
+    if !given && tower.is_beside_the_context() {
+        remarks.push(
+            "a frame's tokens are no part of the context: layers of `cross_attention_layers` attend to them, from beside it; a run ingests as many as the model's file states, so give what a frame adds to a prompt (`--tokens-per-frame 1`)".to_owned(),
+        );
+    }
     let uncut = tower.uncut(options).filter(|_| !given);
     let tiled = uncut.is_some();
     remarks.extend(uncut);
@@ -106,6 +111,15 @@ pub(super) fn shuffled(table: &Value, key: &str, cells: f64) -> Option<(f64, f64
 }
 
 impl Tower<'_> {
+    /// Whether layers of their own attend to pictures, as Mllama's do.
+    fn is_beside_the_context(&self) -> bool {
+        let text = self.root.get("text_config").unwrap_or(self.root);
+        let layers = text.get("cross_attention_layers");
+        layers
+            .and_then(Value::as_array)
+            .is_some_and(|layers| !layers.is_empty())
+    }
+
     fn sees(&self) -> bool {
         let nested = self.table.is_some_and(|table| !table.is_null());
         let named = [

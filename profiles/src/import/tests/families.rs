@@ -16,7 +16,7 @@ fn a_shape_has_many_names() {
     // Layers, KV bytes, parameters of the layers: 4 h² of attention, the MLP, norms.
     for (config, layers, kv, context) in [
         (
-            r#""model_type": "bloom", "n_layer": 3, "n_head": 4, "hidden_size": 64, "seq_length": 512"#,
+            r#""model_type": "bloom", "n_layer": 3, "n_head": 4, "n_embed": 64, "seq_length": 512"#,
             3.0 * (4.0 * 4096.0 + 8.0 * 4096.0 + 128.0),
             3.0 * 256.0,
             512.0,
@@ -64,6 +64,22 @@ fn a_shape_has_many_names() {
     }
 }
 
+/// Mllama: what sees a picture is attended to from beside the context.
+#[test]
+fn pictures_that_are_no_part_of_the_context_are_told() {
+    let config = |cross: &str| {
+        format!(
+            r#"{{"model_type": "mllama", "text_config": {{"model_type": "mllama_text_model", "num_hidden_layers": 4, "num_attention_heads": 4,
+                "hidden_size": 64, "vocab_size": 100{cross}}}, "vision_config": {{"image_size": 28, "patch_size": 14}}}}"#
+        )
+    };
+    let told = "a frame's tokens are no part of the context";
+    let done = import(&config(r#", "cross_attention_layers": [1]"#));
+    done.says(NoteKind::Warning, told);
+    let done = import(&config(""));
+    assert!(!done.said().contains(told), "{}", done.said());
+}
+
 #[test]
 fn a_shape_that_is_not_there_is_named() {
     let rest = r#""n_heads": 4, "d_model": 64, "vocab_size": 100"#;
@@ -82,7 +98,7 @@ fn a_shape_that_is_not_there_is_named() {
         ),
         (
             "{\"text_config\": {\n\"n_layers\": 3, \"n_heads\": 4}}".to_owned(),
-            "`text_config.hidden_size` is missing, as are its other names `n_embd`, `d_model`, `dim`",
+            "`text_config.hidden_size` is missing, as are its other names `n_embd`, `n_embed`, `d_model`, `dim`",
         ),
         (
             "{\"n_layers\": 3, \"hidden_size\": 64}".to_owned(),
