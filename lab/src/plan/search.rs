@@ -136,6 +136,10 @@ pub fn search(
         let high = above(&probes, low.unwrap_or(f64::NEG_INFINITY));
         let mut ends = [low, high].into_iter().flatten();
         let Some(end) = ends.find(|end| !confirmed.contains(end)) else {
+            // Fresh draws may have denied the only load that missed.
+            if high.is_none() && unruly.is_empty() && upward(axis, range, &mut look, &mut probes)? {
+                continue;
+            }
             break;
         };
         let known = probes.iter_mut().find(|(probe, _)| probe.load == end);
@@ -211,6 +215,29 @@ fn refine(
         };
     }
     Ok(())
+}
+
+/// Doubles from the greatest load that was simulated until one misses; whether any was left to simulate.
+fn upward(
+    axis: Axis,
+    range: Range,
+    look: &mut impl FnMut(f64, bool, &mut Probes) -> Result<Verdict, Faults>,
+    probes: &mut Probes,
+) -> Result<bool, Faults> {
+    let mut looked = false;
+    while probes.len() < PROBES_MAX {
+        let loads = probes.iter().map(|(probe, _)| probe.load);
+        let high = loads.fold(range.low, f64::max);
+        let next = settle(axis, high * 2.0, range);
+        if next <= high {
+            break;
+        }
+        looked = true;
+        if look(next, false, probes)? == Verdict::Misses {
+            break;
+        }
+    }
+    Ok(looked)
 }
 
 /// The edge of all probes, and what lies on the wrong side of it.

@@ -186,6 +186,29 @@ fn an_edge_that_fresh_draws_do_not_show_is_none() {
     assert_eq!((edge.meets, edge.misses), (None, None));
 }
 
+/// To see it fail, end the search where no miss is left.
+#[test]
+fn a_miss_that_fresh_draws_deny_is_sought_higher() {
+    let range = Range {
+        low: 1.0,
+        high: 64.0,
+    };
+    // 2 to 4 are too near to tell; the first look takes them for misses.
+    let law = |load: f64, look: Look| match look {
+        Look::Fresh if (2.0..=4.0).contains(&load) => Verdict::Unclear,
+        _ => step(load, 1.0),
+    };
+    let (edge, _) = searched(Axis::Streams, "ttft_p95 <= 1s", range, law);
+    assert_eq!((edge.meets, edge.misses), (Some(1.0), Some(5.0)));
+    // None meets, and the least is denied too.
+    let law = |load: f64, look: Look| match look {
+        Look::Fresh if load < 3.0 => Verdict::Unclear,
+        _ => Verdict::Misses,
+    };
+    let (edge, _) = searched(Axis::Streams, "ttft_p95 <= 1s", range, law);
+    assert_eq!((edge.meets, edge.misses), (None, Some(4.0)));
+}
+
 #[test]
 fn what_is_never_or_always_met_is_said() {
     let range = Range {
