@@ -297,7 +297,7 @@ pub(super) fn bytes(of: &Placed<'_>) -> [(&'static str, Vec<(&'static str, f64)>
         of.shape().kv_bytes(),
     );
     let prefill = vec![
-        ("bytes", read),
+        ("bytes", of.chunk_bytes()),
         ("bytes_per_token", activations + kv),
         ("bytes_per_context", kv),
     ];

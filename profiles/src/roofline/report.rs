@@ -140,6 +140,10 @@ fn reached(out: &mut String, title: &str, list: &[Reached], bound: f64) -> bool 
             2,
         );
     }
+    if judged == 0 {
+        _ = writeln!(out, "none is judged: neither met nor missed");
+        return met;
+    }
     _ = writeln!(
         out,
         "{} {judged} judged, each within {:.0} %{}",

@@ -209,6 +209,12 @@ impl<'a> Placed<'a> {
         self.read
     }
 
+    /// Bytes of weights that a prefill reads: of a mixture of experts those of all, since its tokens choose different
+    /// ones.
+    pub fn chunk_bytes(&self) -> f64 {
+        self.layers
+    }
+
     /// A prefill of `tokens` on a context of `context` tokens.
     pub fn prefill(&self, tokens: f64, context: f64) -> Work {
         let kv = self.shape.kv_bytes();

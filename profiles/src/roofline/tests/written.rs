@@ -41,6 +41,29 @@ fn profiles_of_a_datasheet_are_right() {
         .unwrap_or_else(|faults| panic!("{faults}\n{}", none.toml));
 }
 
+/// To see it fail, let a prefill read what a token reads.
+#[test]
+fn a_mixture_of_experts_is_read_whole_by_a_prefill() {
+    let chip = toy("toy", 34.0, 6000.0);
+    let mixture = Shape {
+        stored: 4.0 * shape().stored,
+        ..shape()
+    };
+    let costs = costs_of(&chip, &mixture, "w8a8", &made_up());
+    let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
+    let stages = &file["engines"]["npu"]["stages"];
+    let number = |stage: &str, key: &str| stages[stage][key]["value"].as_float().expect("a number");
+    let engine = &chip.engines["npu"];
+    let placed = Placed::new(&chip, "npu", engine, &mixture, "w8a8", None).expect("fits");
+    let streamed = placed.prefill(1.0, 0.0).stream * 34e9;
+    let (chunk, token) = (
+        number("ingest", "bytes"),
+        number("decode", "bytes_per_token"),
+    );
+    assert!((chunk / streamed - 1.0).abs() < 1e-6, "{chunk} {streamed}");
+    assert!(chunk > 2.0 * token, "{chunk} {token}");
+}
+
 /// To see it fail, take any NPU for one of the makers that were measured.
 #[test]
 fn factors_of_another_maker_s_npus_are_said_and_have_a_wider_interval() {
