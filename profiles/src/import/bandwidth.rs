@@ -59,7 +59,11 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
         let Some(text) = text::whole(source, notes) else {
             continue;
         };
-        let found = read(&file, &text, notes);
+        let mut found = read(&file, &text, notes);
+        found.retain_mut(|board| {
+            board.rates.retain(|rate| is_sane(rate, notes));
+            !board.rates.is_empty()
+        });
         if found.is_empty() {
             notes.refuse(&file, Some(1), "no memory bandwidth here: neither sbc-bench, tinymembench, STREAM nor a list of rates by buffer size");
         }
@@ -94,6 +98,24 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
     outputs
 }
 
+/// Traffic that a memory may have, GB/s.
+const GBPS: std::ops::RangeInclusive<f64> = 1e-3..=1e5;
+
+/// Whether a rate is one of a memory; one that is not is told.
+fn is_sane(rate: &Rate, notes: &mut Notes) -> bool {
+    let sane = GBPS.contains(&rate.gbps);
+    if !sane {
+        let text = format!(
+            "`{}` is out of all bounds: a memory moves {:e} to {:e} GB/s",
+            text::short(&rate.what),
+            GBPS.start(),
+            GBPS.end()
+        );
+        notes.skip(&rate.place.file, rate.place.line, text);
+    }
+    sane
+}
+
 /// Whether a chip is called so: `RK3588` is `Rockchip RK3588`.
 fn is_chip(chip: &str, name: &str) -> bool {
     let mut words = chip.split([' ', ',', '(', ')']);
@@ -104,11 +126,12 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
     if text.trim_start().starts_with(['{', '[']) {
         return by_size::json(file, text, notes);
     }
-    let mut board = Board {
+    let none = || Board {
         file: file.to_owned(),
         engine: "cpu",
         ..Board::default()
     };
+    let mut board = none();
     let mut boards = Vec::new();
     let mut columns: Option<(Columns, bool)> = None;
     let mut stream = Stream::None;
@@ -127,10 +150,15 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
         }
         columns = None;
         let trimmed = text.trim().trim_start_matches("* ");
-        if let Some(title) = text.strip_prefix("# ")
-            && board.name.is_empty()
-        {
-            title.trim().clone_into(&mut board.name);
+        if let Some(title) = text.strip_prefix("# ") {
+            // Several reports in one: another title behind rates is another board.
+            if !board.rates.is_empty() {
+                boards.push(close(std::mem::replace(&mut board, none()), notes));
+                (stream, topology) = (Stream::None, false);
+            }
+            if board.name.is_empty() {
+                title.trim().clone_into(&mut board.name);
+            }
         }
         if trimmed.starts_with("Tested with sbc-bench") {
             let about = trimmed.split(". Full info").next().unwrap_or(trimmed);
@@ -162,14 +190,20 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
         board.rates.extend(stream.row(file, line, trimmed, notes));
     }
     if !board.rates.is_empty() {
-        if board.name.is_empty() {
-            slug(file.rsplit(['/', '\\']).next().unwrap_or(file)).clone_into(&mut board.name);
-        }
-        let text = format!("{}: {} rates", board.name, board.rates.len());
-        notes.add(NoteKind::Read, file, None, text);
-        boards.push(board);
+        boards.push(close(board, notes));
     }
     boards
+}
+
+/// A board whose report is over, under a name.
+fn close(mut board: Board, notes: &mut Notes) -> Board {
+    if board.name.is_empty() {
+        let file = board.file.rsplit(['/', '\\']).next();
+        board.name = slug(file.unwrap_or(&board.file));
+    }
+    let text = format!("{}: {} rates", board.name, board.rates.len());
+    notes.add(NoteKind::Read, &board.file, None, text);
+    board
 }
 
 fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {

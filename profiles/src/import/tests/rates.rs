@@ -104,3 +104,31 @@ fn rows_of_tinymembench_that_are_not_taken_are_said() {
         done.says(NoteKind::Skipped, said);
     }
 }
+
+/// To see it fail, leave the bounds out: twice the copy is beyond all numbers.
+#[test]
+fn a_rate_that_no_memory_has_is_told() {
+    for copy in ["1e308", "1e-320", "900000000"] {
+        let done = import(&format!("memcpy: {copy} MB/s, memset: 8000.0 MB/s\n"));
+        done.says(NoteKind::Skipped, "t.txt:1: `memcpy");
+        done.says(NoteKind::Skipped, "out of all bounds");
+        assert_eq!(done.number(GBPS), 8.0, "{copy}");
+        let done = import(&format!("memcpy: {copy} MB/s\n"));
+        assert!(done.files.is_empty(), "{copy}");
+    }
+}
+
+/// To see it fail, take all rates of a file as of one board.
+#[test]
+fn a_title_behind_rates_is_another_board() {
+    let done = import(
+        "# Rock 5B\n\nmemcpy: 10000.0 MB/s\n\n# Raspberry Pi 5\n\nmemcpy: 5000.0 MB/s, memset: 9000.0 MB/s\n",
+    );
+    let names: Vec<&str> = done.files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["rock-5b/soc.toml", "raspberry-pi-5/soc.toml"]);
+    let rock = &done.files[0].1;
+    assert!(
+        rock.contains("value = 20") && !rock.contains("9000"),
+        "{rock}"
+    );
+}
