@@ -41,11 +41,9 @@ const MARKERS: [&str; 15] = [
     "no_rope_layers",
 ];
 /// Keys whose names look like a marker's and that say nothing of what layers keep.
-const HARMLESS: [&str; 9] = [
+const HARMLESS: [&str; 8] = [
     // Which layers differ in their positions: Llama 4 has `attention_chunk_size` beside it.
     "no_rope_layer_interval",
-    // Which of Zamba2's layers share one block.
-    "hybrid_layer_ids",
     "num_mem_blocks",
     // The tower's, where a file is flat.
     "vision_feature_layer",
@@ -384,6 +382,9 @@ impl Kinds<'_, '_> {
         let mut doubts = Vec::new();
         for (key, value) in self.table.as_object().into_iter().flatten() {
             let known = MARKERS.contains(&key.as_str()) || HARMLESS.contains(&key.as_str());
+            // Which of Zamba2's layers share one block, as `layers_block_type` says too.
+            let known =
+                known || (key == "hybrid_layer_ids" && self.there("layers_block_type").is_some());
             let said = !value.is_null() && *value != Value::Bool(false);
             // DBRX and MPT: heads, and MPT's window for all layers, which is not counted here.
             let heads = key == "attn_config" && count(value, "sliding_window_size").is_none();
@@ -399,6 +400,13 @@ impl Kinds<'_, '_> {
                     list.len() == self.layers || (!list.is_empty() && list.iter().all(index))
                 }
                 Value::String(text) => text.len() == self.layers,
+                // Kimi Linear's lists, which count from 1.
+                Value::Object(table) => table.iter().any(|(key, value)| {
+                    let list = value.as_array().filter(|list| !list.is_empty());
+                    let index =
+                        |entry: &Value| entry.as_u64().is_some_and(|at| at as usize <= self.layers);
+                    key.contains("layer") && list.is_some_and(|list| list.iter().all(index))
+                }),
                 _ => false,
             };
             if layers {

@@ -8,7 +8,7 @@ use super::super::Options;
 use super::super::model::Known;
 use super::kinds::Kind;
 use super::precision::{self, Precision};
-use super::text_model::{Shape, shape};
+use super::text_model::{GLOBAL_HEAD, Shape, shape};
 use super::{Config, Fault, count};
 
 /// Parameters of the language model, counted from its shapes.
@@ -42,7 +42,9 @@ impl Shape<'_> {
         let Some(inner) = self.inner() else {
             return Ok(None);
         };
-        if count(table, "kv_lora_rank").is_some() {
+        // Latent attention; Gemma 4's layers of several shapes; embeddings of each layer.
+        let other = ["kv_lora_rank", GLOBAL_HEAD, "hidden_size_per_layer_input"];
+        if other.iter().any(|key| count(table, key).is_some()) {
             return Ok(None);
         }
         let tied = table
@@ -177,7 +179,10 @@ impl Shape<'_> {
         let times = count(self.table, "expansion_ratio").filter(|_| self.family() == "mpt");
         let fourfold = FOURFOLD.contains(&self.family()).then_some(4.0);
         let scaled = || Some(times.or(fourfold)? * self.hidden);
+        // These state the gate's and the other matrix's width together.
+        let both = ["molmo", "qwen"].contains(&self.family());
         stated
+            .map(|width| if both { width / 2.0 } else { width })
             .or_else(|| self.dbrx("ffn_hidden_size"))
             .or_else(scaled)
     }

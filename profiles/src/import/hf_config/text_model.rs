@@ -10,6 +10,8 @@ use super::{Config, Fault, count};
 const LAYERS_MAX: f64 = 4096.0;
 const CACHE_BYTES: f64 = 2.0;
 
+/// Width of a head in the layers without a window, where it is another than in those with one.
+pub(super) const GLOBAL_HEAD: &str = "global_head_dim";
 /// The number of layers, by the names that families give it.
 pub(super) const LAYERS: [&str; 4] = ["num_hidden_layers", "n_layer", "num_layers", "n_layers"];
 /// The width of a token.
@@ -158,19 +160,24 @@ fn kv_heads(config: &Config<'_>, table: &Value, heads: f64) -> Result<f64, Fault
         .get("model_type")
         .and_then(Value::as_str)
         .unwrap_or("");
-    let listed = ["num_key_value_heads", "num_kv_heads", "n_head_kv"]
-        .into_iter()
-        .find_map(|key| Some((key, count(table, key)?)))
-        // DBRX and MPT.
-        .or_else(|| {
-            let attention = table.get("attn_config")?;
-            let kind = attention.get("attn_type").and_then(Value::as_str);
-            match count(attention, "kv_n_heads") {
-                Some(heads) => Some(("kv_n_heads", heads)),
-                None if kind == Some("multiquery_attention") => Some(("attn_type", 1.0)),
-                None => None,
-            }
-        });
+    let listed = [
+        "num_key_value_heads",
+        "num_kv_heads",
+        "n_kv_heads",
+        "n_head_kv",
+    ]
+    .into_iter()
+    .find_map(|key| Some((key, count(table, key)?)))
+    // DBRX and MPT.
+    .or_else(|| {
+        let attention = table.get("attn_config")?;
+        let kind = attention.get("attn_type").and_then(Value::as_str);
+        match count(attention, "kv_n_heads") {
+            Some(heads) => Some(("kv_n_heads", heads)),
+            None if kind == Some("multiquery_attention") => Some(("attn_type", 1.0)),
+            None => None,
+        }
+    });
     let falcon = ["falcon", "RefinedWeb", "RefinedWebModel"].contains(&family);
     let (key, kv_heads) = if falcon && flag("new_decoder_architecture") != Some(true) {
         // Falcon 7B states 71 heads beside `multi_query`, and has one.
@@ -281,6 +288,15 @@ impl Shape<'_> {
             _ => 2.0 * self.kv_heads * self.head * CACHE_BYTES,
         }
     }
+
+    /// The same in a layer without a window, whose heads Gemma 4 makes wider and fewer.
+    fn kv_of_all(&self) -> f64 {
+        let Some(head) = count(self.table, GLOBAL_HEAD) else {
+            return self.kv();
+        };
+        let heads = count(self.table, "num_global_key_value_heads").unwrap_or(self.kv_heads);
+        2.0 * heads * head * CACHE_BYTES
+    }
 }
 
 /// How the layers keep their context; `doubts` are keys that look as if they said something of it and are not known.
@@ -303,7 +319,7 @@ pub(super) fn layers(config: &Config<'_>, doubts: &mut Vec<Fault>) -> Result<Lay
             layers.fixed.1 += shape.state().unwrap_or(0.0);
         }
         match kind {
-            Kind::Full | Kind::Both => layers.growing.push(shape.kv()),
+            Kind::Full | Kind::Both => layers.growing.push(shape.kv_of_all()),
             Kind::Window => layers.windowed.push((shape.kv(), window)),
             Kind::Picture => layers.pictures += 1,
             Kind::Fixed | Kind::Nothing => {}

@@ -163,6 +163,9 @@ impl Tower<'_> {
         if let Some(grid) = self.grid() {
             return self.any_resolution(grid, options);
         }
+        if self.takes_any_size() {
+            return self.rows_of_patches(options);
+        }
         if let Some(known) = self.tiled(options) {
             return Some(known);
         }
@@ -243,6 +246,30 @@ impl Tower<'_> {
         Some(Known::new(
             cells * cells,
             format!("({size} / {patch}) squared, each patch a token"),
+        ))
+    }
+
+    /// Whether it is Pixtral's, which takes pictures of any size up to the one that it states.
+    fn takes_any_size(&self) -> bool {
+        let family = self.table.and_then(|table| table.get("model_type"));
+        family.and_then(Value::as_str) == Some("pixtral")
+    }
+
+    /// Pixtral: the longer side brought to what the tower takes at most, a token a cell, and one at the end of each row
+    /// (`PixtralProcessor` of transformers).
+    fn rows_of_patches(&self, options: &Options) -> Option<Known> {
+        let (width, height) = options.frame.map(|(w, h)| (f64::from(w), f64::from(h)))?;
+        let (size, patch) = (self.size()?, self.first(&["patch_size"])?);
+        let merged = count(self.root, "spatial_merge_size");
+        let cell = patch * merged.or(self.get("spatial_merge_size")).unwrap_or(1.0);
+        let shrink = (width.max(height) / size).max(1.0);
+        let cells = |pixels: f64| ((pixels / shrink).floor() / cell).ceil();
+        let (columns, rows) = (cells(width), cells(height));
+        Some(Known::new(
+            rows * (columns + 1.0),
+            format!(
+                "{width} x {height} pixels (`--frame`), at most {size} a side, a token covers {cell} x {cell}: {columns} x {rows}, and an end a row"
+            ),
         ))
     }
 

@@ -46,6 +46,13 @@ fn a_shape_has_many_names() {
             3.0 * 256.0,
             512.0,
         ),
+        // What it states holds the gate and the matrix beside it.
+        (
+            r#""model_type": "qwen", "num_hidden_layers": 3, "num_attention_heads": 4, "hidden_size": 64, "intermediate_size": 512, "seq_length": 512"#,
+            3.0 * (4.0 * 4096.0 + 12.0 * 4096.0 + 128.0),
+            3.0 * 256.0,
+            512.0,
+        ),
     ] {
         let language = format!(r#"{config}, "vocab_size": 100, "tie_word_embeddings": true"#);
         // Alone, and as the language model of another.

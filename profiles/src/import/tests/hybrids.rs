@@ -137,6 +137,8 @@ fn shared_heads_are_counted_as_the_family_writes_them() {
         (r#""model_type": "gpt_bigcode""#, 1.0),
         (r#""model_type": "gpt_bigcode", "multi_query": false"#, 8.0),
         (r#""model_type": "own", "num_kv_heads": 2"#, 2.0),
+        // As in Meta's params.json.
+        (r#""model_type": "own", "n_kv_heads": 2"#, 2.0),
         (r#""model_type": "own""#, 8.0),
     ] {
         let done = import(&config(2, more));
@@ -148,6 +150,20 @@ fn shared_heads_are_counted_as_the_family_writes_them() {
         NoteKind::Refused,
         "config.json:3: `multi_query_attention` is on",
     );
+}
+
+/// Gemma 4: fewer and wider heads where there is no window.
+#[test]
+fn layers_without_a_window_may_have_heads_of_their_own() {
+    let gemma = r#""model_type": "gemma4_text", "num_key_value_heads": 4, "head_dim": 32, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"], "global_head_dim": 64"#;
+    let done = import(&config(2, gemma));
+    assert_eq!(done.number("kv_bytes_per_token"), 2.0 * 4.0 * 64.0 * 2.0);
+    done.says(NoteKind::Missing, "weights_bytes");
+    let done = import(&config(
+        2,
+        &format!("{gemma}, \"num_global_key_value_heads\": 1"),
+    ));
+    assert_eq!(done.number("kv_bytes_per_token"), 2.0 * 64.0 * 2.0);
 }
 
 #[test]
@@ -180,6 +196,9 @@ fn a_key_that_tells_layers_apart_and_is_not_known_is_no_absent_key() {
         r#""attn_pattern_by_layer": "LLGG""#,
         r#""global_attn_layer_ids": [0, 3]"#,
         r#""attention_types": ["a", "b", "a", "b"]"#,
+        // Zamba2 without `layers_block_type`, and Kimi Linear, which counts from 1.
+        r#""hybrid_layer_ids": [1, 3]"#,
+        r#""linear_attn_config": {"full_attn_layers": [2, 4], "kda_layers": [1, 3]}"#,
     ] {
         let done = import(&config(4, more));
         assert!(done.files.is_empty(), "{more}");

@@ -43,6 +43,19 @@ fn a_resampler_says_how_many_tokens_it_gives() {
     done.says(NoteKind::Warning, "does not state the vision tower's shape");
 }
 
+/// To see it fail, read `image_seq_length` first, or leave out the ends of rows.
+#[test]
+fn pixtral_takes_pictures_of_any_size() {
+    let pixtral = r#""model_type": "llava", "image_seq_length": 1, "vision_config": {"model_type": "pixtral", "hidden_size": 64, "num_hidden_layers": 2, "image_size": 1024, "patch_size": 16}"#;
+    import(None, pixtral).says(NoteKind::Missing, "--frame");
+    // 1024 x 576 pixels: 64 x 36 patches.
+    let done = import(Some((1280, 720)), pixtral);
+    assert_eq!(ends(&done), [36.0 * 65.0; 3]);
+    assert!(!done.said().contains("changes nothing"), "{}", done.said());
+    let merged = r#""model_type": "mistral3", "spatial_merge_size": 2, "vision_config": {"model_type": "pixtral", "hidden_size": 64, "num_hidden_layers": 2, "image_size": 1540, "patch_size": 14}"#;
+    assert_eq!(ends(&import(Some((1280, 720)), merged)), [26.0 * 47.0; 3]);
+}
+
 #[test]
 fn patches_that_are_put_together_are_one_token() {
     let tower = r#""model_type": "llama4", "vision_config": {"hidden_size": 64, "num_hidden_layers": 2, "image_size": 336, "patch_size": 14, "pixel_shuffle_ratio": 0.5}"#;
