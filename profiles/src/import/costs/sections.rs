@@ -71,7 +71,8 @@ const GOVERNORS: [&str; 10] = [
     "userspace",
 ];
 
-/// Takes the section out of what was measured where it tells nothing apart: no test is in two sections of one thing,
+/// Takes the section out of what was measured where it tells nothing apart, and is not the only one, of a board or
+/// setting that it names: no test is in two sections of one thing,
 /// and no two of its sections name different boards, clocks or other settings. Lines right before the tables of a post
 /// are sections as well.
 pub(super) fn join(rows: &mut [Row], notes: &mut Notes) {
@@ -102,9 +103,22 @@ pub(super) fn join(rows: &mut [Row], notes: &mut Notes) {
             }
         }
     }
+    // The only section of a board is no matter of telling apart, and it may say which board that is.
+    let mut all: BTreeMap<Identity, BTreeSet<Option<String>>> = BTreeMap::new();
+    for row in rows.iter() {
+        let sections = all.entry(board(row)).or_default();
+        sections.insert(row.identity.get(SECTION).cloned());
+    }
+    let says = |section: &str| NAMES.iter().any(|of| !of(section).is_empty());
     let mut joined: BTreeMap<Identity, BTreeSet<Option<String>>> = BTreeMap::new();
     for row in rows {
         let board = board(row);
+        let sections: Vec<_> = all.get(&board).into_iter().flatten().collect();
+        if let [Some(only)] = sections[..]
+            && says(only)
+        {
+            continue;
+        }
         let apart = named
             .get(&board)
             .is_some_and(|names| names.iter().any(|names| names.len() > 1));

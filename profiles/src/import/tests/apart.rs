@@ -77,6 +77,25 @@ fn sections_that_name_different_boards_or_clocks_are_different_things() {
     }
 }
 
+/// To see it fail, take the only section out as well: then nothing tells of which board the table is.
+#[test]
+fn the_only_heading_is_kept_where_it_names_a_board_or_a_setting() {
+    for (heading, kept) in [
+        ("Raspberry Pi 5", true),
+        ("CPU @ 1.2 GHz", true),
+        ("governor powersave", true),
+        ("My results", false),
+    ] {
+        let done = plain(
+            Kind::LlamaBench,
+            "post.md",
+            &format!("## {heading}\n\n{TABLE}"),
+        );
+        let stated = done.file().contains(&format!("section = {heading}"));
+        assert_eq!(stated, kept, "{heading}: {}", done.file());
+    }
+}
+
 #[test]
 fn models_of_one_type_and_two_sizes_stay_apart() {
     let record = |ns: u64, size: u64, params: u64| {

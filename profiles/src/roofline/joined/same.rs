@@ -78,6 +78,14 @@ pub(super) fn as_asked(
         {
             fault(format!("engine `{name}`: {what}"));
         }
+        if let Some(section) = identity.get("section")
+            && heading(section, of)
+        {
+            remarks.push(format!(
+                "`{}`, engine `{name}`, was measured under `{section}`, of which the datasheet says nothing: it is taken as of {key}",
+                file.name
+            ));
+        }
         if language && rows::datatype(identity).is_none() {
             remarks.push(format!(
                 "`{}`, engine `{name}`, does not say the quantisation: it is taken as {}",
@@ -87,10 +95,22 @@ pub(super) fn as_asked(
     }
 }
 
+/// Whether a heading names a board that is not known to be this one, or a setting.
+fn heading(section: &str, of: &Asked<'_>) -> bool {
+    let [boards, _, settings, ..] = named(section);
+    let own = |name: &String| Chip::find(std::slice::from_ref(of.chip), name).is_some();
+    (!boards.is_empty() && !boards.iter().any(own)) || !settings.is_empty()
+}
+
 fn board(identity: &Identity, of: &Asked<'_>, chips: &[Chip]) -> Option<String> {
     let names = ["soc", "gpu", "cpu", "device"];
-    let mut named = names.iter().filter_map(|key| identity.get(*key));
-    named.find_map(|name| {
+    let stated = names.iter().filter_map(|key| identity.get(*key).cloned());
+    let [boards, ..] = identity
+        .get("section")
+        .map(|text| named(text))
+        .unwrap_or_default();
+    stated.chain(boards).find_map(|name| {
+        let name = name.as_str();
         // The chip's own names come first: a folder of datasheets may have it twice.
         let own = Chip::find(std::slice::from_ref(of.chip), name).is_some();
         let other = Chip::find(chips, name).filter(|chip| !own && chip.key != of.chip.key)?;

@@ -310,3 +310,30 @@ fn a_vision_tower_runs_where_the_language_model_does_not() {
     sim::load::check_costs("m", &joined.toml)
         .unwrap_or_else(|faults| panic!("{faults}\n{}", joined.toml));
 }
+
+/// To see it fail, let no heading name a board.
+#[test]
+fn a_heading_names_the_board() {
+    let under = |heading: &str| {
+        join(&[measured(&[(
+            "section = BASE",
+            &format!("section = {heading}"),
+        )])])
+    };
+    let faults = under("RK3576 board").map(|_| ()).expect_err("another chip");
+    assert!(faults[0].contains("measured on `rk3576`"), "{faults:?}");
+    for (heading, told) in [
+        ("Raspberry Pi 5", true),
+        ("governor powersave", true),
+        ("Toy, two cores", false),
+    ] {
+        let (_, measured) = under(heading).expect("it is no known other");
+        let says = |remark: &String| remark.contains(&format!("under `{heading}`"));
+        assert_eq!(
+            measured.remarks.iter().any(says),
+            told,
+            "{heading}: {:?}",
+            measured.remarks
+        );
+    }
+}
