@@ -126,6 +126,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         frame: arguments.frame,
         tokens_per_frame: arguments.tokens_per_frame,
         weight_bits: arguments.weight_bits,
+        weight_bits_by: None,
         skip_bad_rows: arguments.skip_bad_rows,
         ours: arguments.measured,
     };

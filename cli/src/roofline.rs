@@ -140,6 +140,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let options = Options {
         model: Some(key.clone()),
         weight_bits: bits,
+        weight_bits_by: Some(weights_by(arguments, &datatype)),
         ..options
     };
     let mut sources = Vec::new();
@@ -164,6 +165,21 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     target.write_all(&held.0)?;
     report(&notes, &target);
     Ok(())
+}
+
+/// What states the bits of a weight: the model's GGUF file, if the user did not choose another data type.
+fn weights_by(arguments: &Arguments, datatype: &str) -> String {
+    let mut files = arguments.model.iter();
+    match files.find(|path| is_gguf(path)) {
+        Some(file) if arguments.datatype.is_none() => {
+            format!("the weights' bytes of `{}`", file.display())
+        }
+        _ => format!("`--type {datatype}`"),
+    }
+}
+
+fn is_gguf(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "gguf")
 }
 
 /// The measured costs, all of the chip and the model that are asked.
@@ -204,8 +220,8 @@ fn model<'a>(
     arguments: &'a Arguments,
     options: &Options,
 ) -> Result<(Shape, String, Option<&'a Path>), Failure> {
-    let is_gguf = |path: &&PathBuf| path.extension().is_some_and(|end| end == "gguf");
-    let (files, configs): (Vec<_>, Vec<_>) = arguments.model.iter().partition(is_gguf);
+    let files = arguments.model.iter();
+    let (files, configs): (Vec<_>, Vec<_>) = files.partition(|path| is_gguf(path));
     let help = "give the model's config.json, its GGUF file, or one of each";
     let (file, config) = match (files.as_slice(), configs.as_slice()) {
         ([], [config]) => (None, Some(*config)),

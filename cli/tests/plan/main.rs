@@ -276,6 +276,13 @@ fn a_posted_table_a_gguf_file_a_config_and_a_datasheet_become_a_plan() {
         ],
     );
 
+    let model = fs::read_to_string(here.join("profiles/models/porch-vlm.toml"));
+    let model = model.expect("it was written");
+    assert!(
+        model.contains("the weights' bytes of `model.gguf`") && !model.contains("--weight-bits"),
+        "{model}"
+    );
+
     // How many streams, what limits it, how sure it is; and the edge is real.
     let plan = [
         "plan",
@@ -344,19 +351,15 @@ fn what_does_not_belong_together_is_refused() {
         2,
         "layers 8 in the config.json and 12 in the GGUF file",
     );
+    let chips = Path::new(env!("CARGO_MANIFEST_DIR")).join("../profiles/src/roofline/chips.toml");
+    let chips = chips.to_str().expect("it is text");
     let other: Vec<&str> = JOIN
         .iter()
         .map(|a| match *a {
             "porch" => "rk3588",
-            "board.toml" => "../../../../profiles/src/roofline/chips.toml",
+            "board.toml" => chips,
             a => a,
         })
-        .collect();
-    let chips = Path::new(env!("CARGO_MANIFEST_DIR")).join("../profiles/src/roofline/chips.toml");
-    let chips = chips.to_str().expect("it is text");
-    let other: Vec<&str> = other
-        .iter()
-        .map(|a| if a.ends_with("chips.toml") { chips } else { a })
         .collect();
     refused(&other, 2, "measured on `porch`, and the chip is `rk3588`");
     // A second post of the same things, slower.

@@ -119,6 +119,8 @@ pub struct Options {
     pub tokens_per_frame: Option<u32>,
     /// Bits of a weight, where the file states the parameters but not their precision.
     pub weight_bits: Option<f64>,
+    /// What states these bits; `None`: the option `--weight-bits`.
+    pub weight_bits_by: Option<String>,
     /// Whether a trace is imported without its faulty rows; otherwise one of them refuses it.
     pub skip_bad_rows: bool,
     /// Whether the user measured this, so that origins say `measured` rather than `published`.

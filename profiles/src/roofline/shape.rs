@@ -111,47 +111,16 @@ impl Shape {
     ///
     /// What tells that they are not of one model.
     pub fn with_weights_of(self, file: &Self) -> Result<Self, String> {
-        // A vocabulary may be padded, and norms are counted nowhere.
-        let close = |a: f64, b: f64| (a / b - 1.0).abs() < 0.03;
-        for (what, own, other, same) in [
-            (
-                "layers",
-                self.layers,
-                file.layers,
-                self.layers == file.layers,
-            ),
-            (
-                "width",
-                self.hidden,
-                file.hidden,
-                self.hidden == file.hidden,
-            ),
-            (
-                "width of all query heads",
-                self.query,
-                file.query,
-                self.query == file.query,
-            ),
-            (
-                "width of all KV heads",
-                self.kv,
-                file.kv,
-                self.kv == file.kv,
-            ),
-            (
-                "width of the MLP",
-                self.inner,
-                file.inner,
-                self.inner == file.inner,
-            ),
-            (
-                "parameters of the head",
-                self.head,
-                file.head,
-                close(self.head, file.head),
-            ),
+        for (what, own, other, apart) in [
+            ("layers", self.layers, file.layers, 0.0),
+            ("width", self.hidden, file.hidden, 0.0),
+            ("width of all query heads", self.query, file.query, 0.0),
+            ("width of all KV heads", self.kv, file.kv, 0.0),
+            ("width of the MLP", self.inner, file.inner, 0.0),
+            // A vocabulary may be padded.
+            ("parameters of the head", self.head, file.head, 0.03),
         ] {
-            if !same {
+            if (own / other - 1.0).abs() > apart {
                 return Err(format!(
                     "they are not of one model: {what} {own} in the config.json and {other} in the GGUF file"
                 ));

@@ -61,7 +61,11 @@ pub(super) fn advice(config: &Config<'_>) -> &'static str {
 /// The precision of the weights; `None` where the file leaves it open.
 pub(super) fn of(config: &Config<'_>, options: &Options) -> Option<Precision> {
     if let Some(bits) = options.weight_bits {
-        return Some(Precision::all(bits, "`--weight-bits`".to_owned()));
+        let by = options.weight_bits_by.as_deref();
+        return Some(Precision::all(
+            bits,
+            by.unwrap_or("`--weight-bits`").to_owned(),
+        ));
     }
     if let Some(table) = quantisation(config) {
         // What is not quantised has the type that the model is computed in.
