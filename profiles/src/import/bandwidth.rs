@@ -1,5 +1,5 @@
 //! Memory bandwidth as benchmarks print it: sbc-bench (reports and its list of boards), tinymembench, mbw, STREAM,
-//! BabelStream, and JSON of rates by buffer size.
+//! `BabelStream`, and JSON of rates by buffer size.
 //!
 //! What a program copies it reads and writes: `memcpy` at 8 GB/s is 16 GB/s of traffic. STREAM's own rates count
 //! both. A rate of one core bounds the chip's bandwidth from below.
@@ -220,7 +220,7 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
         }
         if let Some(mut rate) = stream.row(file, line, trimmed, notes) {
             if let Some(threads) = board.threads {
-                rate.what += &format!(", {threads} threads");
+                _ = write!(rate.what, ", {threads} threads");
             }
             board.rates.push(rate);
         }

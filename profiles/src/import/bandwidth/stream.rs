@@ -1,4 +1,4 @@
-//! STREAM's table, and BabelStream's.
+//! STREAM's table, and `BabelStream`'s.
 
 use super::super::note::Notes;
 use super::super::row::Place;
@@ -6,13 +6,13 @@ use super::super::text;
 use super::unit::{self, Unit, stated};
 use super::{Flow, Rate};
 
-/// Where in STREAM's or BabelStream's output a line is.
+/// Where in STREAM's or `BabelStream`'s output a line is.
 pub(super) enum Stream {
     /// Its header has not come.
     None,
     /// Rows follow, in this unit.
     Rows(&'static Unit),
-    /// Rows of BabelStream follow, without colons.
+    /// Rows of `BabelStream` follow, without colons.
     Babel(&'static Unit),
     /// Rows follow, in what cannot be told.
     Unknown,
@@ -99,7 +99,7 @@ pub(super) fn threads(text: &str) -> Option<u32> {
     count.trim().parse().ok().filter(|count| *count > 0)
 }
 
-/// A row of BabelStream's, `Triad  12345.6  0.01  0.01  0.01`. Its rates count what is read and written, as STREAM's do.
+/// A row of `BabelStream`'s, `Triad  12345.6  0.01  0.01  0.01`. Its rates count what is read and written, as STREAM's do.
 fn babel(file: &str, line: u64, text: &str, unit: &Unit, notes: &mut Notes) -> Option<Rate> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (name, numbers) = words.split_first()?;
@@ -133,7 +133,7 @@ fn babel(file: &str, line: u64, text: &str, unit: &Unit, notes: &mut Notes) -> O
     }
 }
 
-/// The engine that an implementation of BabelStream runs on: `Implementation: OpenMP`.
+/// The engine that an implementation of `BabelStream` runs on: `Implementation: OpenMP`.
 ///
 /// # Errors
 ///

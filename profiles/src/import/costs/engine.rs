@@ -124,6 +124,9 @@ impl<'a> Engine<'a> {
         if stated && !self.cold {
             self.deep(kind, &points, &rows, notes);
         }
+        if stated && !tabled && !self.cold {
+            self.near(kind, (&points, &rows), &form, notes);
+        }
         let key = format!("{}_{kind}", self.name);
         let mut text = String::new();
         // What a token of context costs a generated one, where only the prefill's rows tell.

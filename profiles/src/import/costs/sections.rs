@@ -60,10 +60,18 @@ const NEUTRAL: [&str; 43] = [
 /// Sections of one board, model and build.
 #[derive(Default)]
 struct Sections {
-    /// Each with where it begins and what its rows state.
-    all: BTreeMap<Option<String>, (Option<Place>, BTreeSet<(String, String)>)>,
+    all: BTreeMap<Option<String>, Under>,
     /// The sections of each test of one engine.
     tests: BTreeMap<(Identity, String), BTreeSet<Option<String>>>,
+}
+
+/// What stands in a section.
+#[derive(Default)]
+struct Under {
+    /// Its first row.
+    place: Option<Place>,
+    /// What its rows state.
+    stated: BTreeSet<(String, String)>,
 }
 
 /// Sections that say the same, by what they say, and one name for them all; none where nothing need be said.
@@ -80,10 +88,12 @@ pub(super) fn join(rows: &mut [Row], notes: &mut Notes) {
     for row in rows.iter() {
         let name = row.identity.get(SECTION).cloned();
         let sections = boards.entry(board(row)).or_default();
-        let (place, stated) = sections.all.entry(name.clone()).or_default();
-        place.get_or_insert_with(|| row.place.clone());
+        let under = sections.all.entry(name.clone()).or_default();
+        under.place.get_or_insert_with(|| row.place.clone());
         let pairs = row.identity.iter().filter(|(key, _)| *key != SECTION);
-        stated.extend(pairs.map(|(key, value)| (key.clone(), value.clone())));
+        under
+            .stated
+            .extend(pairs.map(|(key, value)| (key.clone(), value.clone())));
         let of = (without(row), row.test.to_string());
         sections.tests.entry(of).or_default().insert(name);
     }
@@ -133,10 +143,10 @@ fn board(row: &Row) -> Identity {
 impl Sections {
     fn classes(&self) -> Vec<Class> {
         let mut classes: BTreeMap<Vec<String>, Vec<Option<String>>> = BTreeMap::new();
-        for (name, (_, stated)) in &self.all {
+        for (name, under) in &self.all {
             let words = name
                 .as_deref()
-                .map_or_else(Vec::new, |name| told(name, stated));
+                .map_or_else(Vec::new, |name| told(name, &under.stated));
             classes.entry(words).or_default().push(name.clone());
         }
         let only = classes.len() == 1;
@@ -165,7 +175,7 @@ impl Sections {
         }
         // In the order of the text.
         let begins = |name: &Option<String>| {
-            let place = self.all.get(name).and_then(|(place, _)| place.as_ref());
+            let place = self.all.get(name).and_then(|under| under.place.as_ref());
             place.map(|place| (place.file.clone(), place.line))
         };
         for class in &mut list {
@@ -179,7 +189,7 @@ impl Sections {
     fn remarks(&self, classes: &[Class]) -> Vec<(NoteKind, String)> {
         const SHOWN: usize = 8;
         let at = |name: &Option<String>| {
-            let place = self.all.get(name).and_then(|(place, _)| place.as_ref());
+            let place = self.all.get(name).and_then(|under| under.place.as_ref());
             let place = place.map_or_else(String::new, |place| format!(" ({place})"));
             match name {
                 Some(name) => format!("`{}`{place}", short(name)),

@@ -6,6 +6,7 @@
 
 mod command;
 mod context;
+mod fields;
 mod json;
 mod other;
 mod record;

@@ -11,9 +11,10 @@ use super::super::row::Row;
 use super::super::text::{Lines, lines, short};
 use super::command;
 use super::context::{self, Context, Line};
+use super::fields::{self, Csv};
 use super::json;
 use super::other::{self, Timings};
-use super::record::{self, Csv};
+use super::record;
 use super::sweep::{Frontiers, Sweep};
 use super::table::Table;
 
@@ -156,12 +157,12 @@ impl Scan<'_> {
 
     fn sql(&mut self, line: u64, statement: &str) {
         self.block += 1;
-        for fields in record::sql(self.file, line, statement, self.notes) {
+        for fields in fields::sql(self.file, line, statement, self.notes) {
             self.record(line, fields);
         }
     }
 
-    fn record(&mut self, line: u64, fields: Vec<(String, record::Field)>) {
+    fn record(&mut self, line: u64, fields: Vec<(String, fields::Field)>) {
         let row = record::row(self.file, line, self.block, fields, self.notes);
         if let Some(mut row) = row {
             if let Some(section) = self.context.section(&row.identity) {
@@ -187,7 +188,7 @@ impl Scan<'_> {
         let line = self.places.at(start);
         match json::object(text, start, &self.places) {
             Ok((value, end)) => {
-                let fields = record::fields(&value);
+                let fields = fields::fields(&value);
                 self.record(line, fields);
                 (end, true)
             }
@@ -278,7 +279,7 @@ impl Scan<'_> {
             self.frontiers = Frontiers::new(trimmed, self.block);
             return;
         }
-        if record::is_header(trimmed) {
+        if fields::is_header(trimmed) {
             self.close();
             self.block += 1;
             self.csv = Csv::new(self.file, number, trimmed, self.notes);

@@ -189,3 +189,35 @@ fn prose_between_tables_of_one_heading_is_remarked() {
         "post.md:7: prose stands between rows that were read under `Pi 5`, those before it in line 5 and behind it in line 11: all are taken as of one setup",
     );
 }
+
+/// To see it fail, warn of depths alone.
+#[test]
+fn a_slope_from_two_near_lengths_is_told() {
+    let rows = |rows: &[(&str, f64)]| {
+        let rows = rows.iter().map(|(test, rate)| {
+            format!("| toy 1B Q4_0 | 1.00 GiB | 1.00 B | CPU | 4 | {test} | {rate:.3} ± 0.00 |\n")
+        });
+        format!("{HEAD}{}", rows.collect::<String>())
+    };
+    let read = |list: &[(&str, f64)]| {
+        run(
+            Kind::LlamaBench,
+            &Options::default(),
+            &[("t.md", &rows(list))],
+        )
+    };
+    let done = read(&[("tg128", 10.0), ("tg512", 9.0)]);
+    done.says(
+        NoteKind::Warning,
+        "t.md:3: engine `cpu`, decode: what a token of context costs comes from two near lengths alone, 64 and 256 tokens on average (10.0 % of a token's time between them)",
+    );
+    for list in [
+        &[("tg128", 10.0), ("tg128 @ d4096", 8.0)][..],
+        &[("tg128", 10.0), ("tg256", 9.9), ("tg512", 9.7)],
+        &[("tg128", 10.0), ("tg512", 10.0)],
+        &[("tg128", 10.0)],
+    ] {
+        let said = read(list).said();
+        assert!(!said.contains("two near lengths"), "{list:?}: {said}");
+    }
+}
