@@ -209,7 +209,7 @@ fn a_slope_from_two_near_lengths_is_told() {
     let done = read(&[("tg128", 10.0), ("tg512", 9.0)]);
     done.says(
         NoteKind::Warning,
-        "t.md:3: engine `cpu`, decode: what a token of context costs comes from two near lengths alone, 64 and 256 tokens on average (10.0 % of a token's time between them)",
+        "t.md:3: engine `cpu`, decode: the cost of context comes from two near lengths alone, 64 and 256 tokens on average (10.0 % of a token's time apart)",
     );
     for list in [
         &[("tg128", 10.0), ("tg128 @ d4096", 8.0)][..],

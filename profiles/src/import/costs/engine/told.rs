@@ -77,7 +77,7 @@ impl Engine<'_> {
         }
         let each = form[1] + form[2] * *short as f64;
         let text = format!(
-            "engine `{}`, {kind}: what a token of context costs comes from two near lengths alone, {short} and {long} tokens on average ({:.1} % of a token's time between them), and is drawn on to any longer one: `llama-bench -d 0,4096` measures it",
+            "engine `{}`, {kind}: the cost of context comes from two near lengths alone, {short} and {long} tokens on average ({:.1} % of a token's time apart): `llama-bench -d 0,4096` measures it",
             self.name,
             100.0 * more / (each + more)
         );
