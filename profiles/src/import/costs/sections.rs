@@ -304,6 +304,7 @@ mod tests {
             ("Toy 1B (Q4_0)", ""),
             ("4 threads, ngl 99", ""),
             ("run 4", "run 4"),
+            ("Toy 4", "toy 4"),
             ("At 16 W:", "at 16 w"),
             ("q4_0 KV cache", "q4_0 kv cache"),
             ("Pi 5: prompts", "pi 5"),

@@ -10,7 +10,7 @@ const HEADING_MAX: usize = 80;
 /// HTML's tags around a heading.
 const HEADINGS: [&str; 6] = ["summary", "h1", "h2", "h3", "h4", "b"];
 /// Neither a board's setting nor a build: moving about, looking.
-const NEUTRAL: [&str; 8] = ["cd", "ls", "pwd", "clear", "history", "exit", "cat", "echo"];
+const NEUTRAL: [&str; 7] = ["cd", "ls", "pwd", "clear", "history", "exit", "cat"];
 /// Level of a heading that Markdown's `#` does not mark.
 pub(super) const BOLD: usize = 7;
 /// Longest section, characters; of a longer one the line is a part of the name, so that no two look alike.

@@ -58,6 +58,10 @@ fn whatever_differs_above_two_tables_keeps_them_apart() {
             "$ git checkout v1\n$ ./llama-bench",
             "$ git checkout v2\n$ ./llama-bench",
         ),
+        (
+            "$ echo powersave | sudo tee governor\n$ ./llama-bench",
+            "$ echo performance | sudo tee governor\n$ ./llama-bench",
+        ),
         // What stands further up.
         ("# Pi 5\n\n## Prefill", "# Rock 5\n\n## Decode"),
         ("At 16 W\nResults", "At 25 W\nResults"),
@@ -113,6 +117,16 @@ fn what_the_tables_state_themselves_keeps_nothing_apart() {
         (
             "$ ./llama-bench -m a.gguf -t 4 -p 512",
             "$ ./llama-bench -m b/a.gguf -n 128",
+        ),
+        (
+            "$ ./llama-bench -m a.gguf \\\n  -p 512 -n 0",
+            "$ ./llama-bench -m a.gguf \\\n  -p 0 -n 128",
+        ),
+        // Within a fence, `#` begins a comment.
+        ("# Pi 5\n\n## Prefill", "```\n# decode\n```"),
+        (
+            "$ ./llama-bench -m a.gguf",
+            "$ cd ..\n$ ./llama-bench -m a.gguf",
         ),
         ("4 threads", "threads 4"),
     ] {
