@@ -55,7 +55,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     stage: Option<String>,
 
-    /// Keep only what has this value, such as threads=4; may be repeated.
+    /// Keep only what has this value, such as threads=4, or none (`section=`); may be
+    /// repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
 
@@ -101,7 +102,7 @@ enum Name {
     HfConfig,
     /// Arrivals: Azure, `BurstGPT`, Mooncake, Vidur, `LLMServingSim`, `StreamingBench`, OVO-Bench.
     Trace,
-    /// sbc-bench, tinymembench, STREAM.
+    /// sbc-bench, tinymembench, mbw, STREAM, `BabelStream`.
     Bandwidth,
 }
 

@@ -1,5 +1,5 @@
-//! Memory bandwidth as benchmarks print it: sbc-bench (reports and its list of boards), tinymembench, STREAM, and
-//! JSON of rates by buffer size.
+//! Memory bandwidth as benchmarks print it: sbc-bench (reports and its list of boards), tinymembench, mbw, STREAM,
+//! `BabelStream`, and JSON of rates by buffer size.
 //!
 //! What a program copies it reads and writes: `memcpy` at 8 GB/s is 16 GB/s of traffic. STREAM's own rates count
 //! both. A rate of one core bounds the chip's bandwidth from below.
@@ -7,6 +7,7 @@
 mod boards;
 mod by_size;
 mod programs;
+mod stream;
 mod unit;
 
 use std::fmt::Write as _;
@@ -18,7 +19,8 @@ use super::text::{self, lines, slug};
 use super::toml_text::{comment, number, origin, quantity, string};
 use super::{Options, Output, Source};
 use boards::{Columns, chip_of, listed};
-use programs::{Stream, rates};
+use programs::rates;
+use stream::{Stream, babel_engine};
 
 /// What moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +49,8 @@ struct Board {
     chip: Option<String>,
     about: Vec<String>,
     cores: u64,
+    /// Threads that STREAM says its rates are of.
+    threads: Option<u32>,
     engine: &'static str,
     rates: Vec<Rate>,
 }
@@ -65,13 +69,16 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
             !board.rates.is_empty()
         });
         if found.is_empty() {
-            notes.refuse(&file, Some(1), "no memory bandwidth here: neither sbc-bench, tinymembench, STREAM nor a list of rates by buffer size");
+            notes.refuse(&file, Some(1), "no memory bandwidth here that can be used: neither of sbc-bench, tinymembench, mbw, STREAM, BabelStream nor of a list of rates by buffer size");
         }
         boards.extend(found);
     }
     let chosen = |board: &Board| {
         options.only.iter().all(|(key, value)| match key.as_str() {
             "board" => board.name.eq_ignore_ascii_case(value),
+            "threads" => board
+                .threads
+                .is_some_and(|threads| *value == threads.to_string()),
             "soc" => board.chip.as_ref().is_some_and(|chip| is_chip(chip, value)),
             _ => false,
         })
@@ -92,7 +99,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
         notes.refuse(
             "",
             None,
-            "no board that `--only` chooses (`board=NAME`, `soc=NAME`)",
+            "no board that `--only` chooses (`board=NAME`, `soc=NAME`, `threads=N`)",
         );
     }
     outputs
@@ -150,15 +157,28 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
         }
         columns = None;
         let trimmed = text.trim().trim_start_matches("* ");
-        if let Some(title) = text.strip_prefix("# ") {
-            // Several reports in one: another title behind rates is another board.
-            if !board.rates.is_empty() {
-                boards.push(close(std::mem::replace(&mut board, none()), notes));
-                (stream, topology) = (Stream::None, false);
+        let title = text.strip_prefix("# ");
+        let header = report(trimmed);
+        let implementation = babel_engine(trimmed);
+        // Several reports in one: another title or header behind rates is another board, another implementation may be
+        // another engine.
+        let another = title.is_some() || header.is_some() || implementation.is_some();
+        if another && !board.rates.is_empty() {
+            boards.push(close(std::mem::replace(&mut board, none()), notes));
+            (stream, topology) = (Stream::None, false);
+        }
+        if let Some(name) = title.or(header)
+            && board.name.is_empty()
+        {
+            name.trim().clone_into(&mut board.name);
+        }
+        match implementation {
+            Some(Ok(engine)) => board.engine = engine,
+            Some(Err(why)) => {
+                notes.skip(file, line, why);
+                stream = Stream::Other;
             }
-            if board.name.is_empty() {
-                title.trim().clone_into(&mut board.name);
-            }
+            None => {}
         }
         if trimmed.starts_with("Tested with sbc-bench") {
             let about = trimmed.split(". Full info").next().unwrap_or(trimmed);
@@ -187,12 +207,40 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
             }
         }
         board.rates.extend(rates(file, line, trimmed, notes));
-        board.rates.extend(stream.row(file, line, trimmed, notes));
+        if let Some(threads) = stream::threads(trimmed) {
+            // Rates of other threads are of another thing, on the same board.
+            if !board.rates.is_empty() && board.threads != Some(threads) {
+                let next = Board {
+                    rates: Vec::new(),
+                    ..board.clone()
+                };
+                boards.push(close(std::mem::replace(&mut board, next), notes));
+            }
+            board.threads = Some(threads);
+        }
+        if let Some(mut rate) = stream.row(file, line, trimmed, notes) {
+            if let Some(threads) = board.threads {
+                _ = write!(rate.what, ", {threads} threads");
+            }
+            board.rates.push(rate);
+        }
     }
     if !board.rates.is_empty() {
         boards.push(close(board, notes));
     }
     boards
+}
+
+/// The board of the line that a log of sbc-bench begins with: `sbc-bench v0.9.72 Radxa ROCK 5B (Tue, 12 May 2026 …)`.
+fn report(line: &str) -> Option<&str> {
+    let (version, rest) = line.strip_prefix("sbc-bench v")?.split_once(' ')?;
+    let numbered = version.starts_with(|c: char| c.is_ascii_digit());
+    // A date stands behind it in brackets.
+    let name = match rest.rsplit_once(" (") {
+        Some((name, date)) if date.contains(':') => name,
+        _ => rest,
+    };
+    (numbered && !name.trim().is_empty()).then(|| name.trim())
 }
 
 /// A board whose report is over, under a name.
@@ -285,7 +333,10 @@ fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {
     }
     Output {
         name: format!("{}/soc.toml", slug(&key)),
-        identity: format!("board={}", board.name),
+        identity: match board.threads {
+            Some(threads) => format!("board={} threads={threads}", board.name),
+            None => format!("board={}", board.name),
+        },
         text: text + &origins,
         aside: false,
     }
@@ -304,17 +355,8 @@ fn said(name: &str, rate: &Rate, notes: &mut Notes) {
 
 /// The only engine that such a file tells of.
 fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String, notes: &mut Notes) {
-    let best = |flow: Flow| {
-        board
-            .rates
-            .iter()
-            .filter(|rate| rate.flow == flow)
-            .max_by(|a, b| a.gbps.total_cmp(&b.gbps))
-    };
-    // What reads nothing but memory measures the port; else the traffic of a copy bounds it.
-    let port = best(Flow::Read)
-        .or_else(|| best(Flow::Both))
-        .or_else(|| best(Flow::Write));
+    // Each is a lower bound, so the highest is the nearest; a search such as memchr computes as well.
+    let port = board.rates.iter().max_by(|a, b| a.gbps.total_cmp(&b.gbps));
     let engine = board.engine;
     _ = writeln!(text, "\n[engines.{engine}]\nkind = \"{engine}\"");
     if let Some(rate) = port {
@@ -323,8 +365,8 @@ fn engine(board: &Board, kind: &str, text: &mut String, origins: &mut String, no
         let source = format!("{} {}", rate.place, rate.what);
         let note = match rate.flow {
             Flow::Read => "The fastest read of one core or program; more cores may reach more",
-            Flow::Both => "Bytes read and written of a copy; nothing here only reads",
-            Flow::Write => "Bytes written; nothing here reads",
+            Flow::Both => "Bytes read and written of a copy, the most that is measured here",
+            Flow::Write => "Bytes written, the most that is measured here",
         };
         *origins += &origin("port", kind, &source, note);
     }

@@ -4,9 +4,10 @@ mod encoder;
 mod engine;
 mod repeats;
 mod sections;
+mod titles;
 
-pub(super) use sections::board_of;
-pub(crate) use sections::{NAMED, named};
+pub(super) use titles::board_of;
+pub(crate) use titles::{NAMED, named};
 
 /// The key of the engine that an identity is of.
 pub(crate) fn engine_of(identity: &Identity) -> String {
@@ -26,7 +27,7 @@ use repeats::settle;
 
 /// Keys of an identity that belong to an engine rather than to the board, model and build: a cost file holds
 /// several engines.
-const OF_ENGINE: [&str; 4] = ["engine", "backend", "threads", "ngl"];
+pub(super) const OF_ENGINE: [&str; 4] = ["engine", "backend", "threads", "ngl"];
 
 /// Key of the heading or sentence before a table.
 const SECTION: &str = "section";
@@ -217,10 +218,20 @@ fn groups(rows: Vec<Row>, options: &Options, notes: &mut Notes) -> Vec<Group> {
         kept.push(row);
     }
     let mut kept = encoder::beside(kept);
+    // A section may be chosen by its own name or by that of all that are of its setup.
+    let mut joined = kept.clone();
+    sections::join(&mut joined, &mut Notes::default());
+    let mut names = joined
+        .into_iter()
+        .map(|mut row| row.identity.remove(SECTION));
     kept.retain(|row| {
+        let name = names.next().flatten();
         let chosen = options.only.iter().all(|(key, value)| {
-            let found = row.identity.get(key);
-            found.is_some_and(|found| found.eq_ignore_ascii_case(value))
+            let is = |found: Option<&String>| match found {
+                Some(found) => found.eq_ignore_ascii_case(value),
+                None => value.is_empty(),
+            };
+            is(row.identity.get(key)) || (key == SECTION && is(name.as_ref()) && name.is_some())
         });
         left_out += usize::from(!chosen);
         chosen

@@ -153,6 +153,17 @@ pub(crate) fn output(facts: &Facts, options: &Options, notes: &mut Notes) -> Opt
         .tokens_per_frame
         .map(|tokens| Known::new(f64::from(tokens), "Given by `--tokens-per-frame`"))
         .or_else(|| facts.tokens_per_frame.clone());
+    if let (Some(given), Some(known)) = (options.tokens_per_frame, &facts.tokens_per_frame)
+        && f64::from(given) != known.value
+    {
+        let text = format!(
+            "`--tokens-per-frame {given}` is used instead of the {} that the file tells: {}",
+            number(known.value),
+            known.how
+        );
+        let file = facts.tower_file.as_ref().unwrap_or(&facts.file);
+        notes.add(NoteKind::Warning, file, None, text);
+    }
     let tower_file = facts.tower_file.as_ref().unwrap_or(&facts.file);
     let fields = [
         (

@@ -68,7 +68,7 @@ impl Profile {
             let text = "it has the 1,000,000 events at which the profiler stops: runs after the last of them, if there were any, are not in it";
             notes.add(NoteKind::Warning, file, None, text);
         }
-        if self.waiting > 0 && !self.overlapping {
+        if self.waiting > 0 && self.overlapping.first.is_none() {
             let text = format!(
                 "{} after the last run: the run that they are of did not end, or its event is not in the file",
                 match self.waiting {
@@ -78,9 +78,15 @@ impl Profile {
             );
             notes.add(NoteKind::Skipped, file, None, text);
         }
-        if self.overlapping {
-            let text = "runs overlap in time: their wall times hold waiting for each other";
-            notes.add(NoteKind::Warning, file, None, text);
+        if let Some((first, second)) = self.overlapping.first {
+            let more = match self.overlapping.count {
+                1 => String::new(),
+                count => format!(", and {count} runs in all do"),
+            };
+            let text = format!(
+                "the runs of lines {first} and {second} overlap in time{more}: their wall times hold waiting for each other, and which node is of which cannot be told; profile one run at a time"
+            );
+            notes.add(NoteKind::Warning, file, Some(second), text);
         }
         if self.lost > 0 {
             let text = format!(

@@ -1,6 +1,7 @@
 //! RKLLM: Rockchip's benchmark tables by release, its multimodal stage tables, tables of the llama.cpp port for
 //! the RKNPU, and the runtime's own performance log.
 
+mod demo;
 mod encoder;
 mod loaded;
 mod shapes;
@@ -11,12 +12,15 @@ use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
 use super::text::{lines, nearest, out_of_bounds, positive, short};
 use super::toml_text::number;
+use demo::Demo;
 use encoder::Encoders;
 use loaded::Loaded;
 use whole::{chips, common, lengths};
 
 /// Columns that say nothing of time.
-const PASSED_OVER: [&str; 9] = [
+const PASSED_OVER: [&str; 11] = [
+    "vision memory(mb)",
+    "llm memory(g)",
     "memory",
     "memory(mb)",
     "memory(g)",
@@ -39,6 +43,7 @@ pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         platform: None,
         table: None,
         loaded: Loaded::default(),
+        demo: Demo::default(),
         encoders: Encoders::default(),
         previous: Vec::new(),
         rows: Vec::new(),
@@ -107,6 +112,7 @@ struct Reader<'a> {
     platform: Option<String>,
     table: Option<Table>,
     loaded: Loaded,
+    demo: Demo,
     encoders: Encoders,
     /// Cells of the row above: a blank cell means the same as above.
     previous: Vec<String>,
@@ -118,6 +124,9 @@ impl Reader<'_> {
     fn line(&mut self, number: u64, line: &str, next: &str) {
         let Some((cells, closed)) = cells(line) else {
             self.table = None;
+            if self.demo(number, line) {
+                return;
+            }
             self.encoders.line(number, line);
             let heading = line.trim_start();
             if heading.starts_with('#') {
@@ -188,6 +197,9 @@ impl Reader<'_> {
             table.column(&["pp (tok/s)"]).is_some() && table.column(&["tg (tok/s)"]).is_some();
         if ttft && length {
             table.shape = Shape::Benchmark;
+            if table.names.iter().any(|name| shapes::is_vision_time(name)) {
+                self.encoders.table(self.block);
+            }
         } else if let Some(stage) = stage {
             table.shape = Shape::Stages { first: stage + 1 };
             self.encoders.table(self.block);

@@ -13,6 +13,9 @@ pub(crate) const ENCODE_QUANT: &str = "encode_quant";
 /// Key of an identity: cores of the engine that the encoder had.
 pub(crate) const ENCODE_CORES: &str = "encode_cores";
 
+/// Value of [`ENCODE_CORES`] where the cores of the language model are stated and the encoder's are not.
+pub(crate) const NOT_STATED: &str = "not stated";
+
 /// Where a measurement stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {

@@ -21,6 +21,7 @@ mod pasted;
 mod rates;
 mod said;
 mod samples;
+mod setups;
 mod shards;
 mod slips;
 mod towers;

@@ -1,9 +1,9 @@
-//! Lines that programs print: sbc-bench's and tinymembench's copies, and STREAM's table.
+//! Lines that programs print: sbc-bench's, tinymembench's and mbw's copies.
 
 use super::super::note::Notes;
 use super::super::row::Place;
 use super::super::text::{self, leading_number};
-use super::unit::{self, Unit, named, stated};
+use super::unit::{self, named};
 use super::{Flow, Rate};
 
 /// `memcpy: 8409.7 MB/s, memchr: 20612.2 MB/s, memset: …`, by core; and `standard memcpy : 1957.0 MB/s`.
@@ -15,6 +15,15 @@ pub(super) fn rates(file: &str, line: u64, text: &str, notes: &mut Notes) -> Vec
     ];
     let mut found = Vec::new();
     if !text.contains("/s") {
+        return found;
+    }
+    if text.contains("Method:") && text.contains("Copy:") {
+        found.extend(mbw(file, line, text, notes));
+        return found;
+    }
+    if text.contains("memory rate:") {
+        let text = "stress-ng's rate is of one of its instances beside each other, in MB of 1048576 or 1000000 bytes, which it does not say: not used; STREAM, mbw or tinymembench measure it";
+        notes.skip(file, line, text);
         return found;
     }
     let core = text
@@ -87,77 +96,52 @@ pub(super) fn rates(file: &str, line: u64, text: &str, notes: &mut Notes) -> Vec
     found
 }
 
-/// Where in STREAM's output a line is.
-pub(super) enum Stream {
-    /// Its header has not come.
-    None,
-    /// Rows follow, in this unit.
-    Rows(&'static Unit),
-    /// Rows follow, in what cannot be told.
-    Unknown,
-}
-
-impl Stream {
-    /// `Function    Best Rate MB/s  Avg time …`, then `Triad:  12345.6  0.01 0.01 0.01`. `None` of other lines.
-    pub(super) fn row(
-        &mut self,
-        file: &str,
-        line: u64,
-        text: &str,
-        notes: &mut Notes,
-    ) -> Option<Rate> {
-        if text.starts_with("Function") && text.contains("Rate") {
-            *self = match stated(text) {
-                Ok(Some(unit)) => Self::Rows(unit),
-                Ok(None) => {
-                    notes.skip(file, line, unit::unknown(""));
-                    Self::Unknown
-                }
-                Err(fault) => {
-                    notes.skip(file, line, fault);
-                    Self::Unknown
-                }
-            };
-            return None;
+/// A line of mbw, `AVG  Method: MEMCPY  Elapsed: 0.25  MiB: 1024.00  Copy: 4096.00 MiB/s`. Its single runs come before
+/// their average, which is taken.
+fn mbw(file: &str, line: u64, text: &str, notes: &mut Notes) -> Option<Rate> {
+    let (run, rest) = text.split_once("Method:")?;
+    let method = rest.split_whitespace().next().unwrap_or("");
+    if run.trim() != "AVG" {
+        if run.trim() == "0" {
+            let text = format!("mbw's `{method}`: of its runs the average (`AVG`) is used");
+            notes.skip(file, line, text);
         }
-        let (name, rest) = text.split_once(':')?;
-        if !["Copy", "Scale", "Add", "Triad"].contains(&name) {
-            return None;
+        return None;
+    }
+    if !["MEMCPY", "DUMB"].contains(&method) {
+        let text = format!(
+            "mbw's `{}` copies block by block, in some versions one block over and over from the caches: not used",
+            text::short(method)
+        );
+        notes.skip(file, line, text);
+        return None;
+    }
+    let (_, copied) = text.split_once("Copy:")?;
+    let read = leading_number(copied).and_then(|number| {
+        let (rate, rest) =
+            number.ok_or_else(|| format!("no number in `{}`", text::short(copied.trim())))?;
+        let shown = rest.split_whitespace().next().unwrap_or("");
+        let unit = named(shown).ok_or_else(|| unit::unknown(shown))?;
+        if rate > 0.0 {
+            Ok((rate, unit))
+        } else {
+            Err(format!("{rate} is no rate"))
         }
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        // The rate and three times.
-        let [rate, _, _, _] = words.as_slice() else {
-            if matches!(self, Self::Rows(_)) {
-                let text = format!("STREAM's `{name}` has {} numbers, not 4", words.len());
-                notes.skip(file, line, text);
-            }
-            return None;
-        };
-        let unit = match self {
-            Self::Rows(unit) => unit,
-            Self::Unknown => return None,
-            Self::None => {
-                let text = format!(
-                    "STREAM's `{name}` without its header before it (`Best Rate MB/s`): its unit is unknown"
-                );
-                notes.skip(file, line, text);
-                return None;
-            }
-        };
-        match text::positive(rate) {
-            Ok(rate) => Some(Rate {
-                flow: Flow::Both,
-                gbps: rate * unit.gbps,
-                what: format!("STREAM {name} {rate} {}", unit.name),
-                place: Place {
-                    file: file.to_owned(),
-                    line,
-                },
-            }),
-            Err(fault) => {
-                notes.skip(file, line, format!("STREAM's `{name}`: {fault}"));
-                None
-            }
+    });
+    match read {
+        Ok((rate, unit)) => Some(Rate {
+            flow: Flow::Both,
+            // What is copied is read and written.
+            gbps: 2.0 * rate * unit.gbps,
+            what: format!("mbw {method} {rate} {}", unit.name),
+            place: Place {
+                file: file.to_owned(),
+                line,
+            },
+        }),
+        Err(reason) => {
+            notes.skip(file, line, format!("mbw's `{method}`: {reason}"));
+            None
         }
     }
 }

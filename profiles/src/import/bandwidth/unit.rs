@@ -15,7 +15,7 @@ const fn unit(name: &'static str, gbps: f64) -> Unit {
     Unit { name, gbps }
 }
 
-const UNITS: [Unit; 15] = [
+const UNITS: [Unit; 18] = [
     unit("B/s", 1e-9),
     unit("kB/s", 1e-6),
     unit("KB/s", 1e-6),
@@ -25,11 +25,14 @@ const UNITS: [Unit; 15] = [
     unit("MBytes/sec", 1e-3),
     unit("MB/sec", 1e-3),
     unit("MiB/s", 1_048_576e-9),
+    unit("MiBytes/sec", 1_048_576e-9),
     unit("GB/s", 1.0),
     unit("GBytes/s", 1.0),
     unit("GBytes/sec", 1.0),
     unit("GB/sec", 1.0),
     unit("GiB/s", 1_073_741_824e-9),
+    unit("GiBytes/sec", 1_073_741_824e-9),
+    unit("GiB/sec", 1_073_741_824e-9),
     unit("TB/s", 1e3),
 ];
 
@@ -63,7 +66,10 @@ pub(super) fn stated(text: &str) -> Result<Option<&'static Unit>, String> {
         let word = word.trim_start_matches(|c: char| c.is_ascii_digit());
         let lower = word.to_lowercase();
         if lower.ends_with("/s") || lower.ends_with("/sec") || lower.ends_with("bps") {
-            return named(word).map(Some).ok_or_else(|| unknown(word));
+            // `BestRateMB/s` has its unit behind a word.
+            let behind = lower.rfind("rate").map_or(0, |at| at + "rate".len());
+            let unit = word.get(behind..).unwrap_or(word);
+            return named(unit).map(Some).ok_or_else(|| unknown(unit));
         }
     }
     Ok(None)

@@ -13,7 +13,7 @@ use rand::seq::SliceRandom;
 use super::super::Options;
 use super::super::fit::{Point, TERMS};
 use super::super::note::{NoteKind, Notes};
-use super::super::row::{ENCODE_CORES, ENCODE_QUANT, Identity, Row, Spread, Test};
+use super::super::row::{ENCODE_CORES, ENCODE_QUANT, Identity, NOT_STATED, Row, Spread, Test};
 use super::super::stats::trend;
 use super::super::text::slug;
 use super::super::toml_text::{number, origin, quantity};
@@ -123,6 +123,9 @@ impl<'a> Engine<'a> {
         self.said(stages, &rows, notes);
         if stated && !self.cold {
             self.deep(kind, &points, &rows, notes);
+        }
+        if stated && !tabled && !self.cold {
+            self.near(kind, (&points, &rows), &form, notes);
         }
         let key = format!("{}_{kind}", self.name);
         let mut text = String::new();
@@ -345,8 +348,8 @@ impl<'a> Engine<'a> {
             "Time of a frame in the vision tower, in {precision}, on {} of the NPU",
             match cores {
                 Some("1") => "1 core".to_owned(),
-                Some(count) => format!("{count} cores"),
-                None => "a number of cores that is not stated".to_owned(),
+                Some(count) if count != NOT_STATED => format!("{count} cores"),
+                _ => "a number of cores that is not stated".to_owned(),
             }
         );
         self.origin(&key, false, &refs, &how);

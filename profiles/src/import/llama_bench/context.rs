@@ -2,25 +2,19 @@
 //! above it, the command that printed it.
 
 use super::super::row::Identity;
+use super::command::{self, Command, Ran};
 
 /// Longest line that may be a heading without a mark.
 const HEADING_MAX: usize = 80;
 
 /// HTML's tags around a heading.
 const HEADINGS: [&str; 6] = ["summary", "h1", "h2", "h3", "h4", "b"];
-/// Commands that may stand before a program.
-const BEFORE: [&str; 8] = [
-    "taskset", "numactl", "sudo", "nice", "time", "chrt", "adb", "env",
-];
-/// Parts of commands that change how fast a board is.
-const TUNE: [&str; 6] = [
-    "governor",
-    "cpupower",
-    "cpufreq",
-    "max_freq",
-    "nvpmodel",
-    "jetson_clocks",
-];
+/// Neither a board's setting nor a build: moving about, looking.
+const NEUTRAL: [&str; 7] = ["cd", "ls", "pwd", "clear", "history", "exit", "cat"];
+/// Level of a heading that Markdown's `#` does not mark.
+pub(super) const BOLD: usize = 7;
+/// Longest section, characters; of a longer one the line is a part of the name, so that no two look alike.
+const SECTION_MAX: usize = 160;
 
 /// What stood around a table.
 #[derive(Clone, Debug, Default)]
@@ -29,12 +23,16 @@ pub(super) struct Context {
     pub(super) build: Option<String>,
     /// The device that llama.cpp's log named.
     pub(super) device: Option<String>,
-    /// The last heading since the table before.
-    heading: Option<String>,
-    /// A line that is no sentence right before it.
-    line: Option<String>,
-    /// What stood before the program in the last command since the table before.
-    command: Option<String>,
+    /// The headings that it stands under, each with its level, from the outermost.
+    headings: Vec<(usize, String)>,
+    /// Lines that are no sentence right before it, and cells of tables that are no results.
+    lines: Vec<String>,
+    /// The last command since the table before.
+    command: Option<Command>,
+    /// The line of the last of these.
+    at: u64,
+    /// Whether a table has been read since: what comes next speaks of another one.
+    spent: bool,
 }
 
 /// What a line that is no table is.
@@ -44,10 +42,10 @@ pub(super) enum Line {
     Passing,
     /// The device that llama.cpp's log names.
     Device(String),
-    /// A command; what stands before the program: its user and machine, the CPUs it is bound to, its environment.
-    Command(String),
-    /// A heading by its mark.
-    Heading(String),
+    /// A command that runs llama-bench.
+    Command(Command),
+    /// A heading by its mark, and its level.
+    Heading(usize, String),
     /// Short and no sentence, or one that ends in a colon.
     Title(String),
     /// Prose.
@@ -59,8 +57,11 @@ pub(super) fn line(text: &str) -> Line {
     if let Some(device) = device(text) {
         return Line::Device(device);
     }
-    if let Some(command) = command(text) {
-        return command;
+    match command::read(text) {
+        Some(Ran::Bench(command)) => return Line::Command(command),
+        Some(Ran::Other(name, _)) if NEUTRAL.contains(&name.as_str()) => return Line::Passing,
+        Some(Ran::Other(_, text)) => return Line::Title(text),
+        None => {}
     }
     let plain = untagged(text);
     let plain = plain.trim();
@@ -79,7 +80,14 @@ pub(super) fn line(text: &str) -> Line {
         .iter()
         .any(|tag| text.starts_with('<') && text.ends_with(&format!("</{tag}>")));
     if plain.starts_with('#') || bold || tagged {
-        return Line::Heading(bare.to_owned());
+        let marks = plain.chars().take_while(|c| *c == '#').count();
+        let tag = text.strip_prefix("<h").and_then(|rest| rest.chars().next());
+        let level = match (marks, tag.and_then(|digit| digit.to_digit(10))) {
+            (0, Some(level)) => level as usize,
+            (0, None) => BOLD,
+            (marks, _) => marks.min(BOLD - 1),
+        };
+        return Line::Heading(level, bare.to_owned());
     }
     let sentence = plain.ends_with(['.', '!', '?', ',', ';'])
         || [". ", "! ", "? "].iter().any(|end| plain.contains(end));
@@ -135,73 +143,58 @@ fn is_log(text: &str) -> bool {
         || text.starts_with("Aborted")
 }
 
-/// What a command is, if the line is one.
-fn command(text: &str) -> Option<Line> {
-    let line = text.trim_matches('`').trim();
-    let prompted = line
-        .split_once("$ ")
-        .or_else(|| line.split_once("# ").filter(|(host, _)| host.contains('@')))
-        .map(|(host, rest)| (host.trim_end(), rest))
-        .filter(|(host, _)| host.is_empty() || (host.contains('@') && !host.contains(' ')));
-    let (host, rest) = prompted.unwrap_or(("", line));
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    // A sentence may speak of the program; a command gives it options, and begins with it or what may stand before.
-    let runs = |at: usize| {
-        let name = words[at].rsplit(['/', '\\']).next().unwrap_or(words[at]);
-        let options = words.get(at + 1).is_none_or(|next| next.starts_with('-'));
-        name.trim_end_matches(".exe") == "llama-bench" && options
-    };
-    let first = words.first()?;
-    let program = (0..words.len()).find(|at| runs(*at));
-    let starts = program == Some(0) || first.contains('=') || BEFORE.contains(first);
-    let Some(program) = program.filter(|_| prompted.is_some() || starts) else {
-        prompted?;
-        let tunes = TUNE.iter().any(|part| rest.contains(part));
-        return Some(if tunes {
-            Line::Title(rest.to_owned())
-        } else {
-            Line::Passing
-        });
-    };
-    let host = host.split(':').next().unwrap_or("");
-    let before = words[..program].iter().copied();
-    let parts: Vec<&str> = std::iter::once(host)
-        .chain(before)
-        .filter(|word| !["", "sudo", "time"].contains(word))
-        .collect();
-    Some(Line::Command(parts.join(" ")))
-}
-
 impl Context {
     /// Takes what a line that is no table says.
-    pub(super) fn take(&mut self, line: Line) {
-        match line {
-            Line::Passing => {}
-            Line::Device(device) => self.device = Some(device),
-            Line::Command(before) => {
-                self.command = Some(before).filter(|before| !before.is_empty());
+    pub(super) fn take(&mut self, number: u64, what: Line) {
+        if matches!(what, Line::Passing | Line::Device(_)) {
+            if let Line::Device(device) = what {
+                self.device = Some(device);
             }
-            Line::Heading(text) => {
-                self.heading = Some(text);
-                self.line = None;
+            return;
+        }
+        let spent = std::mem::take(&mut self.spent);
+        if spent {
+            self.lines.clear();
+            self.command = None;
+        }
+        self.at = number;
+        match what {
+            Line::Passing | Line::Device(_) => {}
+            Line::Command(command) => self.command = Some(command),
+            Line::Heading(level, text) => {
+                if level < BOLD {
+                    self.lines.clear();
+                }
+                // Bold lines that follow each other have no order among them.
+                self.headings.retain(|(other, _)| {
+                    *other < level || (*other == level && level == BOLD && !spent)
+                });
+                self.headings.push((level, text));
             }
-            Line::Title(text) => self.line = Some(text),
-            Line::Prose => self.line = None,
+            Line::Title(text) => self.lines.push(text),
+            Line::Prose => self.lines.clear(),
         }
     }
 
-    /// Forgets what spoke of one table only: it has been read.
+    /// What comes next speaks of another table: this one has been read.
     pub(super) fn used(&mut self) {
-        self.heading = None;
-        self.line = None;
-        self.command = None;
+        self.spent = true;
     }
 
-    /// The section that the next table is: its heading, its title, and where it ran.
-    fn section(&self) -> Option<String> {
-        let parts = [&self.heading, &self.line, &self.command];
-        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-        (!parts.is_empty()).then(|| parts.join("; "))
+    /// The headings that the next line stands under.
+    pub(super) fn headings(&self) -> Option<String> {
+        section(self.headings.iter().map(|(_, text)| text.clone()), self.at)
+    }
+
+    /// The section that rows of this identity are in: headings, titles, and what was run where, as far as the rows'
+    /// own columns do not state it.
+    pub(super) fn section(&self, identity: &Identity) -> Option<String> {
+        let headings = self.headings.iter().map(|(_, text)| text.clone());
+        let command = self.command.as_ref().map(|command| command.parts(identity));
+        let parts = headings
+            .chain(self.lines.iter().cloned())
+            .chain(command.into_iter().flatten());
+        section(parts, self.at)
     }
 
     /// Puts it into an identity.
@@ -209,7 +202,7 @@ impl Context {
         let pairs = [
             ("build", self.build.clone()),
             ("soc", self.device.clone()),
-            ("section", self.section()),
+            ("section", self.section(identity)),
         ];
         for (key, value) in pairs {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -217,6 +210,25 @@ impl Context {
             }
         }
     }
+}
+
+/// One text of several.
+fn section(parts: impl Iterator<Item = String>, at: u64) -> Option<String> {
+    let mut text = String::new();
+    for part in parts.filter(|part| !part.is_empty()) {
+        if text.is_empty() {
+            text = part;
+        } else {
+            // A cost file has its identity as `key = value; key = value`.
+            text += "; ";
+            text += &part.replace(" = ", "=");
+        }
+    }
+    if text.chars().count() > SECTION_MAX {
+        let start: String = text.chars().take(SECTION_MAX).collect();
+        text = format!("{start}… (to line {at})");
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 /// The device that a line of llama.cpp's log names.
@@ -253,11 +265,20 @@ mod tests {
 
     #[test]
     fn lines_are_what_they_look_like() {
-        let heading = |text: &str| Line::Heading(text.to_owned());
+        let heading = |text: &str| Line::Heading(BOLD, text.to_owned());
+        let marked = |text: &str| Line::Heading(2, text.to_owned());
         let title = |text: &str| Line::Title(text.to_owned());
-        let command = |text: &str| Line::Command(text.to_owned());
+        let command = |text: &str, options: &[(&str, &str)]| {
+            let options = options
+                .iter()
+                .map(|(flag, value)| ((*flag).to_owned(), (*value).to_owned()));
+            Line::Command(Command {
+                before: text.to_owned(),
+                options: options.collect(),
+            })
+        };
         for (text, wanted) in [
-            ("## Pixel 8 Pro", heading("Pixel 8 Pro")),
+            ("## Pixel 8 Pro", marked("Pixel 8 Pro")),
             ("**Pixel 8 Pro**", heading("Pixel 8 Pro")),
             ("**Pixel 8 Pro**:", heading("Pixel 8 Pro")),
             ("__Pixel 8 Pro__", heading("Pixel 8 Pro")),
@@ -281,13 +302,30 @@ mod tests {
             ),
             (
                 "$ taskset -c 4-7 ./llama-bench -m a.gguf",
-                command("taskset -c 4-7"),
+                command("taskset -c 4-7", &[("m", "a.gguf")]),
             ),
-            ("A=1 ./build/bin/llama-bench -p 512", command("A=1")),
-            ("./llama-bench -m a.gguf -p 512", command("")),
-            ("pi@pi5:~/llama.cpp $ ./llama-bench", command("pi@pi5")),
-            ("pi@pi5:~/llama.cpp$ ./llama-bench", command("pi@pi5")),
+            ("A=1 ./build/bin/llama-bench -p 512", command("A=1", &[])),
+            (
+                "./llama-bench -m a.gguf -p 512",
+                command("", &[("m", "a.gguf")]),
+            ),
+            ("pi@pi5:~/llama.cpp $ ./llama-bench", command("pi@pi5", &[])),
+            ("pi@pi5:~/llama.cpp$ ./llama-bench", command("pi@pi5", &[])),
+            (
+                "$ ./llama-bench -m x/a.gguf -t 4 --type-k=q8_0 -ts 1 1 -fa -p 512 | tee a.md",
+                command(
+                    "",
+                    &[
+                        ("m", "a.gguf"),
+                        ("t", "4"),
+                        ("type-k", "q8_0"),
+                        ("ts", "1 1"),
+                        ("fa", ""),
+                    ],
+                ),
+            ),
             ("$ cd build", Line::Passing),
+            ("$ sudo apt install linux", title("sudo apt install linux")),
             (
                 "$ cpupower frequency-set -g powersave",
                 title("cpupower frequency-set -g powersave"),

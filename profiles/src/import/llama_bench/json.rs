@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::text::{Lines, short};
-use super::record;
+use super::fields;
 
 /// Fields of llama-bench that make an object a result of it.
 const ENOUGH: usize = 5;
@@ -28,7 +28,7 @@ pub(super) fn is_result(text: &str) -> bool {
         !quoted && part[usize::from(*start == 0)..].contains(['{', '}'])
     };
     let own = parts(text).take(PARTS).take_while(|part| !inner(part));
-    let known = own.filter(|(_, part, quoted)| *quoted && record::is_known(part));
+    let known = own.filter(|(_, part, quoted)| *quoted && fields::is_known(part));
     known.take(ENOUGH).count() == ENOUGH
 }
 

@@ -4,7 +4,9 @@
 //! SQL statement, a JSON array or object, a timing of llama.cpp's own log. Build and device lines around a table
 //! become part of its rows' identity; anything else is prose.
 
+mod command;
 mod context;
+mod fields;
 mod json;
 mod other;
 mod record;

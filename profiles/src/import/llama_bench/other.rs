@@ -11,12 +11,23 @@ use super::{engine, test, tokens};
 /// `prompt eval time` and `eval time` of llama.cpp's log, under any of its prefixes.
 #[derive(Debug, Default)]
 pub(super) struct Timings {
-    found: Vec<(u64, bool, f64, u64)>,
+    found: Vec<Timing>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Timing {
+    line: u64,
+    is_prompt: bool,
+    secs: f64,
+    count: u64,
+    /// The headings that it stands under.
+    section: Option<String>,
 }
 
 impl Timings {
     /// Whether the line is a timing.
-    pub(super) fn line(&mut self, number: u64, line: &str) -> bool {
+    pub(super) fn line(&mut self, number: u64, line: &str, context: &Context) -> bool {
         let Some((prefix, rest)) = line.split_once(':') else {
             return false;
         };
@@ -43,7 +54,13 @@ impl Timings {
                 .then_some((ms * 1e-3, count as u64))
         });
         if let Some((secs, count)) = parsed {
-            self.found.push((number, prompt.is_some(), secs, count));
+            self.found.push(Timing {
+                line: number,
+                is_prompt: prompt.is_some(),
+                secs,
+                count,
+                section: context.headings(),
+            });
         }
         true
     }
@@ -58,7 +75,14 @@ impl Timings {
     ) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut depth = None;
-        for (line, is_prompt, secs, count) in self.found {
+        for timing in self.found {
+            let Timing {
+                line,
+                is_prompt,
+                secs,
+                count,
+                section,
+            } = timing;
             let test = if is_prompt {
                 depth = Some(count);
                 Test::Prefill {
@@ -78,6 +102,7 @@ impl Timings {
             let mut identity = Identity::new();
             context.put_into(&mut identity);
             identity.remove("section");
+            identity.extend(section.map(|section| ("section".to_owned(), section)));
             let at = Place {
                 file: file.to_owned(),
                 line,

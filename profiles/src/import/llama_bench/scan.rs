@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::costs::board_of;
+use super::super::costs::{OF_ENGINE, board_of};
 use super::super::markdown;
 use super::super::note::{NoteKind, Notes};
 use super::super::row::Row;
 use super::super::text::{Lines, lines, short};
+use super::command;
 use super::context::{self, Context, Line};
+use super::fields::{self, Csv};
 use super::json;
 use super::other::{self, Timings};
-use super::record::{self, Csv};
+use super::record;
 use super::sweep::{Frontiers, Sweep};
 use super::table::Table;
 
@@ -50,6 +52,8 @@ pub(super) fn rows(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         unbuilt: 0,
         after_build: false,
         orphan_noted: false,
+        fenced: false,
+        continued: None,
         prose: Vec::new(),
     };
     if let Some(rows) = scan.document(text) {
@@ -130,7 +134,11 @@ struct Scan<'a> {
     /// Whether the build of the context came before the table that is open or just closed.
     after_build: bool,
     orphan_noted: bool,
-    /// Boards that prose names, with its lines.
+    /// Whether the line is within a fence of code, where `#` marks no heading.
+    fenced: bool,
+    /// A command that goes on in the next line, without the sign that says so.
+    continued: Option<String>,
+    /// Lines of prose, with the boards that they name.
     prose: Vec<(u64, Vec<String>)>,
 }
 
@@ -149,15 +157,20 @@ impl Scan<'_> {
 
     fn sql(&mut self, line: u64, statement: &str) {
         self.block += 1;
-        for fields in record::sql(self.file, line, statement, self.notes) {
+        for fields in fields::sql(self.file, line, statement, self.notes) {
             self.record(line, fields);
         }
     }
 
-    fn record(&mut self, line: u64, fields: Vec<(String, record::Field)>) {
-        if let Some(row) = record::row(self.file, line, self.block, fields, self.notes) {
+    fn record(&mut self, line: u64, fields: Vec<(String, fields::Field)>) {
+        let row = record::row(self.file, line, self.block, fields, self.notes);
+        if let Some(mut row) = row {
+            if let Some(section) = self.context.section(&row.identity) {
+                row.identity.entry("section".to_owned()).or_insert(section);
+            }
             self.rows.push(row);
         }
+        self.context.used();
     }
 
     /// Reads the JSON object at byte `start`; returns where to read on.
@@ -175,7 +188,7 @@ impl Scan<'_> {
         let line = self.places.at(start);
         match json::object(text, start, &self.places) {
             Ok((value, end)) => {
-                let fields = record::fields(&value);
+                let fields = fields::fields(&value);
                 self.record(line, fields);
                 (end, true)
             }
@@ -266,7 +279,7 @@ impl Scan<'_> {
             self.frontiers = Frontiers::new(trimmed, self.block);
             return;
         }
-        if record::is_header(trimmed) {
+        if fields::is_header(trimmed) {
             self.close();
             self.block += 1;
             self.csv = Csv::new(self.file, number, trimmed, self.notes);
@@ -276,13 +289,27 @@ impl Scan<'_> {
             self.cells(number, &cells, closed, next);
             return;
         }
-        let what = context::line(trimmed);
+        let whole = match self.continued.take() {
+            Some(before) => format!("{before} {trimmed}"),
+            None => trimmed.to_owned(),
+        };
+        if let Some(start) = whole.strip_suffix('\\')
+            && command::read(start).is_some()
+        {
+            self.continued = Some(start.trim_end().to_owned());
+            return;
+        }
+        let what = match context::line(&whole) {
+            Line::Heading(level, text) if self.fenced && level < context::BOLD => Line::Title(text),
+            what => what,
+        };
+        self.fenced ^= trimmed.starts_with("```");
         // A log may run between the rows of its own table, and a post may part them.
         if what == Line::Passing {
             if let Some(open) = &mut self.open {
                 open.paused = true;
             }
-            self.timings.line(number, trimmed);
+            self.timings.line(number, trimmed, &self.context);
             return;
         }
         if let (Line::Device(device), Some(open)) = (&what, &mut self.open) {
@@ -292,7 +319,7 @@ impl Scan<'_> {
             }
             if same || open.rows == 0 {
                 open.paused = true;
-                self.context.take(what);
+                self.context.take(number, what);
                 return;
             }
         }
@@ -301,13 +328,11 @@ impl Scan<'_> {
             self.build(build.trim());
             return;
         }
-        if !self.timings.line(number, trimmed) {
+        if !self.timings.line(number, trimmed, &self.context) {
             if what == Line::Prose {
-                let boards = board_of(trimmed);
-                self.prose
-                    .extend((!boards.is_empty()).then_some((number, boards)));
+                self.prose.push((number, board_of(trimmed)));
             }
-            self.context.take(what);
+            self.context.take(number, what);
         }
     }
 
@@ -352,6 +377,8 @@ impl Scan<'_> {
                     Ok(table) => Kind::Tests(table),
                     Err(reason) => {
                         self.notes.skip(self.file, number, reason);
+                        // It may say on what the next ones were measured.
+                        self.context.take(number, Line::Title(cells.join(", ")));
                         Kind::Unusable
                     }
                 },
@@ -374,7 +401,10 @@ impl Scan<'_> {
             let mut new = match &open.table {
                 Kind::Tests(table) => table.row(self.file, number, cells, closed, self.notes),
                 Kind::Sweep(sweep) => sweep.row(self.file, number, cells, self.notes),
-                Kind::Unusable => Vec::new(),
+                Kind::Unusable => {
+                    self.context.take(number, Line::Title(cells.join(", ")));
+                    Vec::new()
+                }
             };
             if cut && !new.is_empty() {
                 self.notes.skip(self.file, number, markdown::CUT);
@@ -388,6 +418,7 @@ impl Scan<'_> {
             self.notes.skip(self.file, number, text);
         }
         self.orphan_noted = true;
+        self.context.take(number, Line::Title(cells.join(", ")));
     }
 
     /// Ends the open table.
@@ -401,7 +432,9 @@ impl Scan<'_> {
                     "no rows: the table ends after its header, so llama-bench stopped before its first result",
                 );
             }
-            self.context.used();
+            if !matches!(open.table, Kind::Unusable) {
+                self.context.used();
+            }
             self.orphan_noted = false;
         }
     }
@@ -411,53 +444,54 @@ impl Scan<'_> {
         let timings = std::mem::take(&mut self.timings);
         let rows = timings.rows(self.file, self.block, &self.context, self.notes);
         self.rows.extend(rows);
-        self.other_boards();
+        self.beside_prose();
         self.rows
     }
 
-    /// Remarks prose between rows that are taken as of one board, if it names another than what stands before.
-    fn other_boards(&mut self) {
-        let board = |row: &Row| ["soc", "section"].map(|key| row.identity.get(key).cloned());
+    /// Remarks prose between tables that are taken as of one setup: it may say otherwise.
+    fn beside_prose(&mut self) {
+        let board = |row: &Row| {
+            let mut identity = row.identity.clone();
+            identity.retain(|key, _| !OF_ENGINE.contains(&key.as_str()));
+            identity
+        };
         let mut known: BTreeSet<String> = BTreeSet::new();
+        let mut told: BTreeSet<(u64, bool)> = BTreeSet::new();
         for (line, boards) in &self.prose {
-            let before = self
-                .rows
-                .iter()
-                .filter(|row| row.place.line < *line)
-                .max_by_key(|row| row.place.line);
-            let after = self
-                .rows
-                .iter()
-                .filter(|row| row.place.line > *line)
-                .min_by_key(|row| row.place.line);
+            let after = self.rows.partition_point(|row| row.place.line < *line);
+            let before = after.checked_sub(1).and_then(|at| self.rows.get(at));
             let mut own = known.clone();
-            let stated = before.map(board);
-            for text in stated.iter().flatten().flatten() {
+            let stated: Vec<&str> = before
+                .into_iter()
+                .flat_map(|row| ["soc", "section"].map(|key| row.identity.get(key)))
+                .flatten()
+                .map(String::as_str)
+                .collect();
+            for text in &stated {
                 own.extend(board_of(text));
             }
             known.extend(boards.iter().cloned());
-            let (Some(before), Some(after)) = (before, after) else {
+            let (Some(before), Some(after)) = (before, self.rows.get(after)) else {
                 continue;
             };
-            if board(before) != board(after) || boards.iter().all(|name| own.contains(name)) {
+            let other = !boards.iter().all(|name| own.contains(name));
+            if board(before) != board(after) || !told.insert((after.place.line, other)) {
                 continue;
             }
-            let under = stated
-                .into_iter()
-                .flatten()
-                .flatten()
-                .collect::<Vec<_>>()
-                .join(", ");
-            let under = if under.is_empty() {
-                "no board".to_owned()
+            let under = match &stated[..] {
+                [] => "no board".to_owned(),
+                stated => format!("`{}`", short(&stated.join(", "))),
+            };
+            let what = if other {
+                format!("prose names `{}`", boards.join(" "))
             } else {
-                format!("`{}`", short(&under))
+                "prose stands".to_owned()
             };
             let text = format!(
-                "prose names `{}` between rows that were read under {under}, those before it in line {} and behind it in line {}: all are taken as of one board; if they are not, put a heading above each table",
-                boards.join(" "),
+                "{what} between rows that were read under {under}, those before it in line {} and behind it in line {}: all are taken as of one {}; if they are not, put a heading above each table",
                 before.place.line,
-                after.place.line
+                after.place.line,
+                if other { "board" } else { "setup" }
             );
             self.notes
                 .add(NoteKind::Warning, self.file, Some(*line), text);

@@ -193,11 +193,22 @@ pub(super) struct Profile {
     /// Nodes for which `open` had no room.
     pub(super) lost: u64,
     pub(super) providers: Vec<String>,
-    pub(super) overlapping: bool,
+    /// Runs of this session by their start, µs, each with its end and line: the last [`RUNS_MAX`] of them.
+    times: BTreeMap<(i64, u64), (f64, u64)>,
+    pub(super) overlapping: Overlapping,
     /// Runs without a time.
     pub(super) faulty_runs: Faulty,
     /// Other events without one.
     pub(super) faulty_others: Faulty,
+}
+
+/// Runs that overlap in time, whatever their order in the file.
+#[derive(Debug, Default)]
+pub(super) struct Overlapping {
+    /// How many begin or end within another one.
+    pub(super) count: u64,
+    /// Lines of the first two.
+    pub(super) first: Option<(u64, u64)>,
 }
 
 /// Events that tell no time.
@@ -241,6 +252,8 @@ impl Profile {
         };
         if matches!(what, What::Start) {
             self.session += 1;
+            // Its clock may begin anew.
+            self.times.clear();
         }
         let start = event.ts.sound(f64::NEG_INFINITY);
         let start = start.map_err(|why| format!("`ts` {why}"));
@@ -361,19 +374,34 @@ impl Profile {
         }
         self.open.retain(|_, nodes| !nodes.is_empty());
         self.waiting = self.open.values().map(Vec::len).sum();
-        if self
-            .runs
-            .newest
-            .as_ref()
-            .is_some_and(|last| last.end > start && last.start < end)
-        {
-            self.overlapping = true;
-        }
+        self.overlap(start, end);
         if end > start {
             self.runs.push(run);
         } else {
             // No inference takes less than the clock can tell.
             self.faulty("model_run", &format!("`dur` is {took}: it took no time"));
+        }
+    }
+}
+
+impl Profile {
+    /// Counts a run that overlaps another one: of threads that run one session at once, which may stand one thread
+    /// after the other in a file.
+    fn overlap(&mut self, start: f64, end: f64) {
+        let line = self.line.get();
+        // Saturates, in microseconds.
+        let key = (start as i64, self.runs.count);
+        let before = self.times.range(..key).next_back();
+        let before = before.filter(|(_, (ends, _))| *ends > start);
+        let after = self.times.range(key..).next();
+        let after = after.filter(|((starts, _), _)| (*starts as f64) < end.floor());
+        if let Some((_, (_, other))) = before.or(after) {
+            self.overlapping.count += 1;
+            self.overlapping.first.get_or_insert((*other, line));
+        }
+        self.times.insert(key, (end, line));
+        if self.times.len() > RUNS_MAX {
+            self.times.pop_first();
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::super::llama_bench::engine;
 use super::super::markdown::with_deviation;
 use super::super::note::NoteKind;
-use super::super::row::{ENCODE_CORES, Identity, Test};
+use super::super::row::{ENCODE_CORES, ENCODE_QUANT, Identity, Test};
 use super::super::text::{duration_s, leading_number, point, positive, short};
 use super::encoder;
 use super::whole::chips;
@@ -22,6 +22,36 @@ fn is_encoder(stage: &str) -> bool {
 fn is_cores(column: &str) -> bool {
     let mut words = column.split([' ', '_']);
     words.any(|word| word == "core" || word == "cores")
+}
+
+/// Whether a column has the time of the vision tower on a frame, `vision infer time(s)`.
+pub(super) fn is_vision_time(column: &str) -> bool {
+    vision_unit_s(column).is_some()
+}
+
+/// The unit of such a column, s.
+fn vision_unit_s(column: &str) -> Option<f64> {
+    let unit = column.strip_prefix("vision infer time")?.trim();
+    match unit {
+        "(s)" => Some(1.0),
+        "(ms)" => Some(1e-3),
+        _ => None,
+    }
+}
+
+/// Width and height of an input, `(1, 3, 392, 392)`: batch and channels come first, or the channels last; or `392x392`.
+fn input_size(text: &str) -> Option<(u64, u64)> {
+    let plain = text.trim_matches(['(', ')', '[', ']', ' ']);
+    let sides: Option<Vec<u64>> = plain
+        .split([',', 'x', '*', '×'])
+        .map(|side| side.trim().parse().ok().filter(|side| *side > 0))
+        .collect();
+    match sides?[..] {
+        [_, 1 | 3, height, width] | [_, height, width, 1 | 3] | [height, width] => {
+            Some((width, height))
+        }
+        _ => None,
+    }
 }
 
 /// The cores that a part of a column's head states, `3 cores`.
@@ -47,10 +77,17 @@ impl Reader<'_> {
     }
 
     pub(super) fn benchmark(&mut self, line: u64, table: &Table, mut cells: Vec<String>) {
-        self.fill(table, &mut cells, &["model", "llm model", "model size"]);
+        let filled = [
+            "model",
+            "llm model",
+            "multimodal model",
+            "model size",
+            "image input size",
+        ];
+        self.fill(table, &mut cells, &filled);
         let cell = |wanted: &[&str]| table.column(wanted).map(|index| cells[index].as_str());
         let mut identity = self.identity();
-        let mut pairs = vec![("quant", cell(&["dtype", "quantization"]))];
+        let mut pairs = vec![("quant", cell(&["dtype", "llm model dtype", "quantization"]))];
         let platform = cell(&["platform", "soc"]);
         if platform.is_some() {
             pairs.push(("soc", platform));
@@ -60,7 +97,10 @@ impl Reader<'_> {
                 identity.insert(key.to_owned(), value.to_owned());
             }
         }
-        let model = [cell(&["model", "llm model"]), cell(&["model size"])];
+        let model = [
+            cell(&["model", "llm model", "multimodal model"]),
+            cell(&["model size"]),
+        ];
         let model: Vec<&str> = model
             .into_iter()
             .flatten()
@@ -112,13 +152,66 @@ impl Reader<'_> {
                 Err(reason) => self.notes.skip(self.file, line, reason),
             }
         }
+        self.vision(line, table, &cells, identity);
+    }
+
+    /// The vision tower's time, where a row of a model has it.
+    fn vision(&mut self, line: u64, table: &Table, cells: &[String], mut identity: Identity) {
+        let columns = table.names.iter().zip(cells);
+        let timed = columns.clone().find_map(|(name, cell)| {
+            let unit = vision_unit_s(name)?;
+            Some((name, cell, unit))
+        });
+        let Some((name, cell, unit)) = timed else {
+            return;
+        };
+        let of = |wanted: &str| {
+            let found = columns.clone().find(|(name, _)| *name == wanted);
+            found
+                .map(|(_, cell)| cell.as_str())
+                .filter(|cell| !cell.is_empty())
+        };
+        if let Some(precision) = of("vision model dtype") {
+            identity.insert(ENCODE_QUANT.to_owned(), precision.to_lowercase());
+        }
+        let size = of("image input size");
+        let pixels = size.and_then(input_size);
+        if let (Some(size), None) = (size, pixels) {
+            let text = format!(
+                "`image input size` is `{}`, not as `(1, 3, 392, 392)`: the encode is of a frame of unknown size",
+                short(size)
+            );
+            self.notes
+                .add(NoteKind::Warning, self.file, Some(line), text);
+        }
+        match positive(cell) {
+            Ok(time) => {
+                let shown = format!("{cell} {}", if unit < 1.0 { "ms" } else { "s" });
+                self.push(
+                    line,
+                    &identity,
+                    Test::Encode { pixels },
+                    time * unit,
+                    shown,
+                    None,
+                );
+            }
+            Err(reason) => {
+                let text = format!("`{name}`: {reason}");
+                self.notes.skip(self.file, line, text);
+            }
+        }
     }
 
     /// Columns of no known meaning tell rows apart.
     fn extra(table: &Table, cells: &[String], identity: &mut Identity) {
-        const KNOWN: [&str; 15] = [
+        const KNOWN: [&str; 19] = [
             "model",
             "llm model",
+            "multimodal model",
+            "image input size",
+            "vision model dtype",
+            "llm model dtype",
             "model size",
             "dtype",
             "quantization",
@@ -134,7 +227,9 @@ impl Reader<'_> {
             "soc",
         ];
         for (name, cell) in table.names.iter().zip(cells) {
-            let known = KNOWN.contains(&name.as_str()) || PASSED_OVER.contains(&name.as_str());
+            let known = KNOWN.contains(&name.as_str())
+                || PASSED_OVER.contains(&name.as_str())
+                || is_vision_time(name);
             if !known && !cell.is_empty() {
                 identity.insert(name.replace(' ', "_"), cell.clone());
             }

@@ -9,14 +9,14 @@ fn plain(kind: Kind, name: &str, text: &str) -> super::Done {
 }
 
 #[test]
-fn a_post_s_sentences_are_no_identities_until_they_tell_something_apart() {
+fn sentences_above_tables_are_setups_until_someone_says_that_they_are_one() {
     let table = |title: &str, backend: &str, rate: f64| {
         format!(
             "{title}\n\n| model | size | params | backend | threads | test | t/s |\n| --- | --- | --- | --- | --- | --- | --- |\n\
              | toy 1B Q4_0 | 1.00 GiB | 1.00 B | {backend} | 4 | pp512 | {rate:.2} ± 0.10 |\n\n"
         )
     };
-    let options = Options {
+    let mut options = Options {
         soc: Some("board".to_owned()),
         model: Some("toy".to_owned()),
         ..Options::default()
@@ -24,9 +24,22 @@ fn a_post_s_sentences_are_no_identities_until_they_tell_something_apart() {
     let post = table("Got it today! What I see:", "CPU", 25.0)
         + &table("then with vulkan:", "Vulkan", 50.0);
     let done = run(Kind::LlamaBench, &options, &[("post.md", &post)]);
+    assert_eq!(done.files.len(), 2, "{}", done.said());
+    done.says(
+        NoteKind::Warning,
+        "the sections `Got it today! What I see` (post.md:5), `then with vulkan` (post.md:11) are taken as of 2 setups",
+    );
+    options.ignore.push("section".to_owned());
+    let done = run(Kind::LlamaBench, &options, &[("post.md", &post)]);
     assert_eq!(done.files[0].0, "board/toy.toml", "{}", done.said());
     assert!(done.file().contains("[engines.cpu.") && done.file().contains("[engines.gpu."));
-    done.says(NoteKind::Warning, "the sections");
+    options.ignore.clear();
+    // What says no more than the columns is no setup.
+    let post =
+        table("Now with the CPU:", "CPU", 25.0) + &table("then with vulkan:", "Vulkan", 50.0);
+    let done = run(Kind::LlamaBench, &options, &[("post.md", &post)]);
+    assert_eq!(done.files.len(), 1, "{}", done.said());
+    done.says(NoteKind::Read, "are taken as of one setup");
     // One test in two sections: they say on what.
     let post = table("With a fan:", "CPU", 25.0) + &table("Without:", "CPU", 15.0);
     let done = run(Kind::LlamaBench, &options, &[("post.md", &post)]);
@@ -52,7 +65,7 @@ fn sections_that_name_different_boards_or_clocks_are_different_things() {
         ("Raspberry Pi 5", "Orange Pi 5", true),
         ("CPU at 1.8 GHz", "CPU at 2400 MHz", true),
         ("Raspberry Pi 5: prompts", "Raspberry Pi 5: answers", false),
-        ("At 2.4 GHz, prompts", "At 2400MHz, answers", false),
+        ("At 2.4 GHz, prompts", "At 2.4 GHz, answers", false),
         ("Prompts", "Answers", false),
     ] {
         for backend in ["CPU", "Vulkan"] {

@@ -60,26 +60,26 @@ fn whatever_stands_above_a_table_may_name_another_board() {
         done.says(NoteKind::Refused, "these are 2 different things");
         assert_eq!(import(&post).files.len(), 2, "{first}, {second}");
     }
-    // Of what names no board nothing is known: it is said what was put together.
+    // So does what names none, and what has no heading.
     for (first, second, says) in [
         (
             "My board",
             "Results of a friend",
-            "`My board`, `Results of a friend`",
+            "`My board` (t.md:5), `Results of a friend` (t.md:11)",
         ),
         (
             "",
             "Results of a friend",
-            "rows under no heading, `Results of a friend`",
+            "rows under no heading (t.md:5), `Results of a friend` (t.md:11)",
         ),
         (
             "It is my own board.",
             "**Other**",
-            "rows under no heading, `Other`",
+            "rows under no heading (t.md:5), `Other` (t.md:11)",
         ),
     ] {
         let done = import(&post(first, second));
-        assert_eq!(done.files.len(), 1, "{first}, {second}\n{}", done.said());
+        assert_eq!(done.files.len(), 2, "{first}, {second}\n{}", done.said());
         done.says(NoteKind::Warning, says);
     }
     // A command that says no more than its table.

@@ -19,6 +19,7 @@ fn stream_has_the_unit_of_its_header() {
     for (unit, rate) in [
         ("MB/s", 15_000.0),
         ("(MB/s)", 15_000.0),
+        ("BestRateMB/s", 15_000.0),
         ("GB/s", 15.0),
         ("MiB/s", 15e9 / 1_048_576.0),
         ("GiB/s", 15e9 / 1_073_741_824.0),
@@ -131,4 +132,131 @@ fn a_title_behind_rates_is_another_board() {
         rock.contains("value = 20") && !rock.contains("9000"),
         "{rock}"
     );
+}
+
+const PORT: &str = "engines.cpu.port_gbps";
+
+/// To see it fail, prefer what only reads.
+#[test]
+fn a_port_moves_what_the_fastest_program_moved() {
+    for (line, gbps) in [
+        (
+            "memcpy: 8000.0 MB/s, memchr: 6000.0 MB/s, memset: 9000.0 MB/s",
+            16.0,
+        ),
+        (
+            "memcpy: 4000.0 MB/s, memchr: 6000.0 MB/s, memset: 9000.0 MB/s",
+            9.0,
+        ),
+        (
+            "memcpy: 4000.0 MB/s, memchr: 20000.0 MB/s, memset: 9000.0 MB/s",
+            20.0,
+        ),
+    ] {
+        assert_eq!(import(&format!("{line}\n")).number(PORT), gbps, "{line}");
+    }
+    for rate in ["1e-297", "1e-300", "1e300"] {
+        let done = import(&format!("memcpy: {rate} MB/s\n"));
+        assert!(done.files.is_empty(), "{rate}: {}", done.said());
+        done.says(NoteKind::Skipped, "t.txt:1: ");
+    }
+}
+
+/// To see it fail, begin a board at `# ` alone.
+#[test]
+fn logs_that_begin_with_their_header_are_boards_of_their_own() {
+    let log = |board: &str, rate: u32| {
+        format!(
+            "sbc-bench v0.9.72 {board} (Tue, 12 May 2026 10:00:00 +0000)\n\nstandard memcpy : {rate}.0 MB/s\n\n"
+        )
+    };
+    let text = log("Toy Pi 5", 4000) + &log("Toy Rock 5", 8000);
+    let done = import(&text);
+    assert_eq!(done.files.len(), 2, "{}", done.said());
+    for (index, name, gbps) in [(0, "toy-pi-5", 8.0), (1, "toy-rock-5", 16.0)] {
+        let (file, text) = &done.files[index];
+        assert_eq!(file, &format!("{name}/soc.toml"));
+        assert_eq!(super::number(text, GBPS), gbps, "{name}");
+    }
+}
+
+/// To see it fail, take the rates of all threads together.
+#[test]
+fn rates_of_other_threads_are_of_another_thing() {
+    let stream = |threads: u32, rate: f64| {
+        format!(
+            "Number of Threads requested = {threads}\nNumber of Threads counted = {threads}\n\
+             Function    Best Rate MB/s  Avg time     Min time     Max time\nTriad:          {rate:.1}     0.017    0.016    0.017\n"
+        )
+    };
+    let text = stream(1, 7000.0) + &stream(4, 15000.0);
+    let done = import(&text);
+    assert_eq!(done.files.len(), 2, "{}", done.said());
+    assert_eq!(super::number(&done.files[0].1, GBPS), 7.0);
+    assert_eq!(super::number(&done.files[1].1, GBPS), 15.0);
+    let only = Options {
+        only: vec![("threads".to_owned(), "4".to_owned())],
+        ..Options::default()
+    };
+    let done = run(Kind::Bandwidth, &only, &[("t.txt", &text)]);
+    assert_eq!(done.number(GBPS), 15.0);
+    assert!(
+        done.file().contains("STREAM Triad 15000 MB/s, 4 threads"),
+        "{}",
+        done.file()
+    );
+    // The same number once more is the same thing.
+    let text = stream(4, 7000.0) + &stream(4, 15000.0);
+    assert_eq!(import(&text).number(GBPS), 15.0);
+}
+
+/// To see it fail, do not read them.
+#[test]
+fn other_programs_are_read_or_refused_by_line() {
+    let babel = |implementation: &str, unit: &str| {
+        format!(
+            "BabelStream\nVersion: 5.0\nImplementation: {implementation}\nFunction    {unit}  Min (sec)   Max         Average\n\
+             Copy        12000.0     0.044       0.045       0.044\nDot         15000.0     0.035       0.036       0.036\n"
+        )
+    };
+    let done = import(&babel("OpenMP", "MBytes/sec"));
+    assert_eq!((done.number(GBPS), done.number(PORT)), (15.0, 15.0));
+    let done = import(&babel("CUDA", "MBytes/sec"));
+    assert_eq!(done.number("engines.gpu.port_gbps"), 15.0);
+    let mebi = import(&babel("OpenMP", "MiBytes/sec")).number(GBPS);
+    assert!((mebi - 15.728_64).abs() < 1e-4, "{mebi}");
+    let done = import(&babel("OpenCL", "MBytes/sec"));
+    assert!(done.files.is_empty(), "{}", done.said());
+    done.says(
+        NoteKind::Skipped,
+        "t.txt:3: BabelStream's `OpenCL` runs on CPUs and on GPUs",
+    );
+    // One after the other, on two engines.
+    let both = import(&(babel("OpenMP", "MBytes/sec") + &babel("CUDA", "MBytes/sec")));
+    assert_eq!(both.files.len(), 2, "{}", both.said());
+
+    let mbw = "0\tMethod: MEMCPY\tElapsed: 0.25000\tMiB: 1024.00000\tCopy: 4000.000 MiB/s\n\
+               AVG\tMethod: MEMCPY\tElapsed: 0.25000\tMiB: 1024.00000\tCopy: 4096.000 MiB/s\n\
+               AVG\tMethod: MCBLOCK\tElapsed: 0.02500\tMiB: 1024.00000\tCopy: 40960.000 MiB/s\n";
+    let done = import(mbw);
+    assert!(
+        (done.number(GBPS) - 2.0 * 4096.0 * 1_048_576e-9).abs() < 1e-5,
+        "{}",
+        done.file()
+    );
+    done.says(
+        NoteKind::Skipped,
+        "t.txt:1: mbw's `MEMCPY`: of its runs the average",
+    );
+    done.says(NoteKind::Skipped, "t.txt:3: mbw's `MCBLOCK`");
+    done.says(NoteKind::Read, "mbw MEMCPY 4096 MiB/s");
+
+    for line in [
+        "stress-ng: info:  [12] stream: memory rate: 12345.67 MB read/sec, 8230.45 MB write/sec, 1028.81 double precision Mflop/sec (instance 0)",
+        "stress-ng: info:  [12] stress-ng-stream: memory rate: 9483.52 MB/sec, 3793.41 Mflop/sec (instance 0)",
+    ] {
+        let done = import(&format!("a log\n{line}\n"));
+        assert!(done.files.is_empty(), "{line}");
+        done.says(NoteKind::Skipped, "t.txt:2: stress-ng's rate");
+    }
 }

@@ -332,3 +332,30 @@ fn a_processor_that_splits_in_an_unknown_way_is_told() {
         "how this family cuts pictures is not known here",
     );
 }
+
+/// To see it fail, take the option without a word.
+#[test]
+fn an_option_that_overrides_the_file_s_tokens_says_so() {
+    let config = r#"{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+        "vision_config": {"hidden_size": 64, "num_hidden_layers": 2, "patch_size": 14, "image_size": 224}}"#;
+    let with = |tokens| {
+        let options = Options {
+            tokens_per_frame: tokens,
+            ..Options::default()
+        };
+        run(Kind::HfConfig, &options, &[("config.json", config)])
+    };
+    let own = with(None).number(TOKENS);
+    for (given, told) in [(None, false), (Some(own as u32), false), (Some(7), true)] {
+        let done = with(given);
+        let says =
+            format!("`--tokens-per-frame 7` is used instead of the {own} that the file tells");
+        assert_eq!(
+            done.said().contains(&says),
+            told,
+            "{given:?}: {}",
+            done.said()
+        );
+        assert_eq!(done.number(TOKENS), f64::from(given.unwrap_or(own as u32)));
+    }
+}

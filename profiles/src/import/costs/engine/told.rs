@@ -8,6 +8,9 @@ use super::super::super::row::{Row, Test};
 use super::super::super::toml_text::number;
 use super::{Engine, sources};
 
+/// Contexts that lie nearer to each other tell little of what one of thousands of tokens costs.
+const NEAR: u64 = 1024;
+
 impl Engine<'_> {
     /// Says which rows became which stages.
     pub(super) fn said(&self, stages: &[&str], rows: &[&Row], notes: &mut Notes) {
@@ -44,6 +47,39 @@ impl Engine<'_> {
             } else {
                 "the cost is taken to be the same, which is more than it is"
             }
+        );
+        notes.add(
+            NoteKind::Warning,
+            &first.place.file,
+            Some(first.place.line),
+            text,
+        );
+    }
+
+    /// Warns where what a token of context costs comes from two lengths alone that are near each other.
+    pub(super) fn near(
+        &self,
+        kind: &str,
+        (points, rows): (&[Point], &[&Row]),
+        form: &[f64; TERMS],
+        notes: &mut Notes,
+    ) {
+        // The mean context of a row's tokens.
+        let context = |point: &Point| (point.depth + (point.tokens - 1.0) / 2.0).round();
+        let lengths: BTreeSet<u64> = points.iter().map(|point| context(point) as u64).collect();
+        let list: Vec<u64> = lengths.into_iter().collect();
+        let ([short, long], Some(first)) = (list.as_slice(), rows.first()) else {
+            return;
+        };
+        let more = form[2] * (long - short) as f64;
+        if form[2] <= 0.0 || long - short >= NEAR {
+            return;
+        }
+        let each = form[1] + form[2] * *short as f64;
+        let text = format!(
+            "engine `{}`, {kind}: the cost of context comes from two near lengths alone, {short} and {long} tokens on average ({:.1} % of a token's time apart): `llama-bench -d 0,4096` measures it",
+            self.name,
+            100.0 * more / (each + more)
         );
         notes.add(
             NoteKind::Warning,

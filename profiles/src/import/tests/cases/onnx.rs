@@ -128,3 +128,29 @@ pub(super) fn gap_in_the_timeline() {
         "the wall, not the sum"
     );
 }
+
+/// To see it fail, compare each run with the one before it in the file.
+#[test]
+fn runs_that_overlap_are_told_by_line_in_any_order() {
+    let run = |ts: u64| event("Session", "model_run", ts, 190, "");
+    let at = |times: &[u64]| {
+        let mut events = vec![event("Session", "session_initialization", 0, 9, "")];
+        events.extend(times.iter().map(|ts| run(*ts)));
+        plain(Kind::OrtProfile, &[("t.json", &profile(&events))])
+    };
+    // By start; one thread after the other.
+    for (times, lines) in [
+        (&[100, 1000, 1050, 1200, 1250][..], "4 and 5"),
+        (&[100, 1000, 1200, 1050, 1250], "4 and 6"),
+    ] {
+        let done = at(times);
+        let says = format!("the runs of lines {lines} overlap in time");
+        done.says(NoteKind::Warning, &says);
+        done.says(NoteKind::Warning, "runs in all do");
+    }
+    // Each after another, in whatever order.
+    for times in [&[100, 1000, 1190, 1400][..], &[1400, 1000, 1200, 100]] {
+        let said = at(times).said();
+        assert!(!said.contains("overlap"), "{said}");
+    }
+}

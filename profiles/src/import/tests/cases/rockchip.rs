@@ -234,3 +234,81 @@ pub(super) fn half_the_memory_width() {
     done.says(NoteKind::Conflict, "tg64");
     assert!(!done.file().contains("stages.decode]"), "{}", done.file());
 }
+
+/// To see it fail, take the table for one of language models alone.
+#[test]
+fn a_multimodal_table_of_one_model_a_row_has_its_encodes() {
+    let text = "| multimodal model | image input size | vision model dtype | vision infer time(s) | vision memory(MB) | llm model dtype | seqlen | max_context | new_tokens | TTFT(ms) | Tokens/s | llm memory(G) | platform |\n\
+                |-|-|-|-|-|-|-|-|-|-|-|-|-|\n\
+                | Toy-VL-2B | (1, 3, 392, 448) | fp16 | 3.55 | 1436 | w4a16 | 256 | 384 | 128 | 2560 | 12.8 | 1.75 | RK3576 |\n\
+                | | | fp16 | 3.28 | 1436 | w8a8 | 256 | 384 | 128 | 1280 | 16.0 | 2.47 | RK3588 |\n\
+                | Toy-V | big | int8 | none | 9 | w8a8 | 256 | 384 | 128 | 1280 | 16.0 | 2.47 | RK3588 |\n";
+    let done = plain(Kind::Rkllm, &[("t_v1.1.0.md", text)]);
+    assert_eq!(done.files.len(), 3, "{}", done.said());
+    for (at, encode, prefill) in [(0, 3.55, 0.01), (1, 3.28, 0.005)] {
+        let file = &done.files[at].1;
+        assert_eq!(number(file, "engines.npu.stages.encode.fixed_s"), encode);
+        assert_eq!(
+            number(file, "engines.npu.stages.ingest.per_token_s"),
+            prefill
+        );
+        assert!(file.contains("encode_quant = fp16"), "{file}");
+    }
+    done.says(NoteKind::Read, "`encode 448x392` 3.55 s");
+    done.says(NoteKind::Skipped, "t_v1.1.0.md:5: `vision infer time(s)`:");
+    done.says(
+        NoteKind::Warning,
+        "t_v1.1.0.md:5: `image input size` is `big`",
+    );
+    done.says(
+        NoteKind::Warning,
+        "on how many NPU cores the encoder ran is not stated",
+    );
+    done.says(
+        NoteKind::Skipped,
+        "no time, so not used: vision memory(MB), max_context, llm memory(G)",
+    );
+}
+
+/// To see it fail, pass over the line.
+#[test]
+fn the_demo_s_log_has_the_time_of_a_frame() {
+    let log = |time: &str| {
+        format!(
+            "I rkllm: rkllm-runtime version: 1.2.1, rknpu driver version: 0.9.8, platform: RK3588\n\
+             I rkllm: loading rkllm model from toy.rkllm\n\
+             I rkllm: target_platform: RK3588, max_context_limit: 4096, npu_core_num: 3, model_dtype: W8A8\n\
+             main: ImgEnc Model loaded in 1934.41 ms\nmodel input height=392, width=448, channel=3\n\
+             main: ImgEnc Model inference took {time}\n\
+             I rkllm:  Prefill  442.40  14  31.60  31.65\nI rkllm:  Generate  1000.00  10  100.00  10.00\n"
+        )
+    };
+    let done = plain(Kind::Rkllm, &[("log.txt", &log("2934.41 ms"))]);
+    assert_eq!(done.number("engines.npu.stages.encode.fixed_s"), 2.93441);
+    assert!(done.number("engines.npu.stages.decode.per_token_s") > 0.0);
+    done.says(
+        NoteKind::Skipped,
+        "log.txt:4: `main: ImgEnc Model loaded in 1934.41 ms`",
+    );
+    done.says(
+        NoteKind::Warning,
+        "log.txt:6: in which precision and on how many NPU cores",
+    );
+    assert!(
+        done.file().contains("a number of cores that is not stated"),
+        "{}",
+        done.file()
+    );
+    for (time, why) in [
+        ("2934.41", "has no unit"),
+        ("-1 ms", "no time"),
+        ("soon", "no time"),
+    ] {
+        let done = plain(Kind::Rkllm, &[("log.txt", &log(time))]);
+        done.says(
+            NoteKind::Skipped,
+            &format!("log.txt:6: the encoder's time: `{time}"),
+        );
+        assert!(done.said().contains(why), "{time}: {}", done.said());
+    }
+}
