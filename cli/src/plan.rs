@@ -116,6 +116,12 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(by) = &arguments.by {
         second(by)?;
     }
+    if arguments.replications == NonZeroU32::new(1) {
+        return Err(Failure::usage(
+            "`--replications 1`: one run has no interval, so no load would be told to meet or miss",
+            "at least 2; 10 or more for a narrow edge",
+        ));
+    }
     let (path, question) = question(arguments)?;
     let targets = plan::targets(&question.targets)
         .map_err(|faults| Failure::usage(faults.join("\n  "), "as in `--slo 'ttft_p95 <= 2s'`"))?;
@@ -149,6 +155,14 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
         Axis::parse(&question.maximise)
             .map_err(|text| Failure::usage(text, "as in `--max streams`"))?
     };
+    if let Some(by) = &arguments.by
+        && second(by)? == axis
+    {
+        return Err(Failure::usage(
+            format!("`--by {by}` is what is made as large as possible already"),
+            "the second load of a plot is another one",
+        ));
+    }
     let range = range(arguments, axis, by_model, &base)?;
     let mut plans = Vec::new();
     let mut refused = Vec::new();
@@ -282,6 +296,13 @@ fn range(
         }));
     }
     let (from, to) = (arguments.from, arguments.to);
+    let parts = |load: f64| axis.whole() && load.is_finite() && load.fract() != 0.0;
+    if let Some(load) = [from, to].into_iter().flatten().find(|load| parts(*load)) {
+        return Err(Failure::usage(
+            format!("{load} {}: there are whole ones only", axis.unit()),
+            "`--from` and `--to` are whole numbers for this load",
+        ));
+    }
     if from.is_none() && to.is_none() {
         return Ok(None);
     }
@@ -297,14 +318,7 @@ fn range(
             "`--from` and `--to` are above 0 (1 for whole numbers), and the first is not the greater",
         ));
     }
-    Ok(Some(if axis.whole() {
-        Range {
-            low: low.ceil(),
-            high: high.floor().max(low.ceil()),
-        }
-    } else {
-        Range { low, high }
-    }))
+    Ok(Some(Range { low, high }))
 }
 
 fn needs(cases: &[(String, Case<'_>)], targets: &[Target], format: Format) -> Result<(), Failure> {

@@ -218,6 +218,7 @@ pub fn decision_map(detail: &Detail, run: &Run) -> Option<Map> {
             .map(|row| row.iter().map(cell).collect())
             .collect(),
         names: detail.lanes.clone(),
+        colours: Vec::new(),
     })
 }
 

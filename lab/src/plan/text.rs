@@ -430,5 +430,7 @@ pub fn region(
             .map(|(_, row)| row.iter().map(cell).collect())
             .collect(),
         names: all.iter().map(|drawn| drawn.word().to_owned()).collect(),
+        // Green, vermilion, and grey for what is not told.
+        colours: vec![2, 1, 6, 3],
     }
 }

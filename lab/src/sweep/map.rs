@@ -282,6 +282,7 @@ fn drawn(grid: &Grid, at: &[(String, String)], found: &[Found]) -> Result<Map, E
         rows: y.names(),
         cells: (0..y.0.len()).map(row).collect(),
         names: Vec::new(),
+        colours: Vec::new(),
     })
 }
 

@@ -49,9 +49,15 @@ pub struct Map {
     pub cells: Vec<Vec<Cell>>,
     /// What choices are called.
     pub names: Vec<String>,
+    /// Places of their colours among [`draw::COLOURS`]; a choice without one has that of its own place.
+    pub colours: Vec<usize>,
 }
 
 impl Map {
+    fn colour(&self, choice: usize) -> RGBColor {
+        draw::colour(self.colours.get(choice).copied().unwrap_or(choice))
+    }
+
     fn width(&self) -> u32 {
         let cells = self.left() + self.column() * draw::px(self.columns.len()) + 24;
         cells.cast_unsigned().max(WIDTH_MIN)
@@ -170,7 +176,7 @@ impl Plot for Map {
                 let (fill, text) = match cell {
                     Cell::Choice(index) => {
                         let name = self.names.get(*index).cloned().unwrap_or_default();
-                        (draw::colour(*index), name)
+                        (self.colour(*index), name)
                     }
                     Cell::Shade(share, text) => (shade(*share), text.clone()),
                     Cell::Empty(text) => (RGBColor(232, 232, 232), text.clone()),
@@ -198,7 +204,7 @@ impl Plot for Map {
         draw::text(root, &y, above, LABEL, BLACK, Stand::Left)?;
         let at = (20, bottom + AXIS);
         draw::legend(root, &self.names, at, self.width() - 40, |index, area| {
-            root.draw(&Rectangle::new(area, draw::colour(index).filled()))
+            root.draw(&Rectangle::new(area, self.colour(index).filled()))
         })
     }
 }

@@ -228,6 +228,7 @@ fn example() -> (Curves, Curves, Bars, Scatter, Map) {
                 4
             ],
             names: vec!["cpu".into(), "gpu".into()],
+            colours: vec![2],
         },
     )
 }
@@ -270,6 +271,7 @@ fn heat_maps_of_any_size_are_legible_to_the_edges() {
                 .map(|row| (0..columns).map(|column| cell(column, row)).collect())
                 .collect(),
             names: Vec::new(),
+            colours: Vec::new(),
         };
         let picture = svg(&map).expect("it can be drawn");
         assert_no_overlap(&picture);
