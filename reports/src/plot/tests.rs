@@ -245,6 +245,10 @@ fn every_plot_is_legible_and_says_what_it_shows() {
     check(svg(&bars), bars.describe(), "policy 1 1.50 ± 6.35");
     check(svg(&scatter), scatter.describe(), "6 of 12 predictions");
     check(svg(&map), map.describe(), "cpu in 4");
+    // The first choice has the third colour, the second its own.
+    let picture = svg(&map).expect("it can be drawn");
+    let has = |colour: &str| picture.contains(colour);
+    assert!(has("#009E73") && has("#D55E00") && !has("#0072B2"));
     assert!(scatter.describe().contains("1 are not above 0"));
     // Colours start again after seven, so the others are dashed.
     let lines = elements(&svg(&cdf).expect("it can be drawn"), "polyline").len();
