@@ -31,7 +31,7 @@ fn towers_have_the_weights_of_the_models_cards() {
     let done = import(Some((448, 448)), &glm);
     assert_eq!(done.number("vision_weights_bytes"), 2.0 * (own - 90_624.0));
     let text = TEXT.replace("\"hidden_size\": 256", "\"hidden_size\": 4096");
-    let pairs = vec!["[1, 1]"; 8].join(", ");
+    let pairs = ["[1, 1]"; 8].join(", ");
     let mllama = format!(
         r#"{{"model_type": "mllama", "text_config": {{"model_type": "mllama_text_model", {text}}},
         "vision_config": {{"model_type": "mllama_vision_model", "num_hidden_layers": 32, "num_global_layers": 8, "hidden_size": 1280, "hidden_act": "gelu", "image_size": 560,
