@@ -229,9 +229,12 @@ fn model<'a>(
         ([file], [config]) => (Some(*file), Some(*config)),
         _ => return Err(Failure::usage("two files of one kind are two models", help)),
     };
-    let weights = file.map(|path| of_gguf(path, help)).transpose()?;
     let shape = config
         .map(|path| of_config(path, options, help))
+        .transpose()?;
+    let vocabulary = shape.as_ref().map(|shape| shape.head / shape.hidden);
+    let weights = file
+        .map(|path| of_gguf(path, vocabulary, help))
         .transpose()?;
     let missing = || {
         Failure::usage(
@@ -253,11 +256,11 @@ fn model<'a>(
 }
 
 /// The shape and the data type of a GGUF file.
-fn of_gguf(path: &Path, help: &str) -> Result<(Shape, String), Failure> {
+fn of_gguf(path: &Path, vocabulary: Option<f64>, help: &str) -> Result<(Shape, String), Failure> {
     let name = path.to_string_lossy().into_owned();
     let file = fs::File::open(path)
         .map_err(|error| Failure::usage(format!("`{name}` cannot be read: {error}"), help))?;
-    gguf::shape(Source::new(name, BufReader::new(file)))
+    gguf::shape(Source::new(name, BufReader::new(file)), vocabulary)
         .map_err(|error| Failure::usage(error, help))
 }
 

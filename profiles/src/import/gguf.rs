@@ -41,6 +41,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
                 model.sees = true;
                 model.tower_file = Some(tower.file.clone());
                 model.tokens_per_frame.clone_from(&tower.tokens_per_frame);
+                model.tokens_from.clone_from(&tower.tokens_from);
                 model.vision_weights.clone_from(&tower.weights);
             }
         }
@@ -60,12 +61,16 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
         .collect()
 }
 
-/// The shape of a model and the data type of its weights, by its header, for a roofline.
+/// The shape of a model and the data type of its weights, by its header, for a roofline; `vocabulary` has the entries
+/// that the model's config.json states, for a file without tokens.
 ///
 /// # Errors
 ///
 /// What is wrong with the header or missing in it.
-pub fn shape(source: Source) -> Result<(crate::roofline::Shape, String), String> {
+pub fn shape(
+    source: Source,
+    vocabulary: Option<f64>,
+) -> Result<(crate::roofline::Shape, String), String> {
     let mut notes = Notes::default();
     let Some((header, file)) = read(source, &mut notes) else {
         let said: Vec<String> = notes.list.iter().map(ToString::to_string).collect();
@@ -100,7 +105,8 @@ pub fn shape(source: Source) -> Result<(crate::roofline::Shape, String), String>
         vocabulary: need("vocab_size")
             .ok()
             .or_else(|| header.list_length("tokenizer.ggml.tokens"))
-            .ok_or_else(|| format!("{file}: neither `vocab_size` nor the tokens are there"))?,
+            .or(vocabulary)
+            .ok_or_else(|| format!("{file}: neither `vocab_size` nor the tokens are there: give the model's config.json too"))?,
         tied: !header.has_head(),
     };
     if header.has(&format!("{architecture}.expert_count")) {
@@ -117,6 +123,7 @@ pub fn shape(source: Source) -> Result<(crate::roofline::Shape, String), String>
     let name = header.text("general.name").unwrap_or_else(|| file.clone());
     let mut shape = crate::roofline::Shape::dense(&name, &of_dimensions);
     shape.attending = grows;
+    shape.architecture = Some(architecture.clone());
     shape.weights_bytes = weights
         .filter(|_| header.tensors > 0)
         .map(|known| known.value);
@@ -287,6 +294,27 @@ fn tower(header: &Header, file: &str, options: &Options, notes: &mut Notes) -> F
             cut(&mut known, longest, width, options, file, notes);
         }
         facts.tokens_per_frame = Some(known);
+    } else {
+        let lacks: Vec<&str> = [
+            ("`clip.vision.patch_size`", patch.is_none()),
+            ("`clip.vision.image_size`", !dynamic && size.is_none()),
+        ]
+        .into_iter()
+        .filter_map(|(key, lacks)| lacks.then_some(key))
+        .collect();
+        facts.tokens_from = if merged.is_none() {
+            format!(
+                "how many patches the projector `{kind}` puts into a token is neither stated nor known here: `--tokens-per-frame N`"
+            )
+        } else if lacks.is_empty() {
+            "the tower's tokens depend on the frame's size: `--frame 448x448`, or `--tokens-per-frame N`".to_owned()
+        } else {
+            format!(
+                "the projector's file lacks {}: `--tokens-per-frame N`",
+                lacks.join(" and ")
+            )
+        }
+        .into();
     }
     if header.tensors > 0 {
         facts.weights = header.weights(file, 1, notes);

@@ -9,6 +9,7 @@ mod processor;
 mod slips;
 mod text_model;
 pub(super) mod tiles;
+mod tower_weights;
 mod vision;
 
 use serde_json::Value;
@@ -38,6 +39,8 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
                 continue;
             }
         };
+        let mut value = value;
+        lift(&mut value);
         let config = Config {
             root: &value,
             text: &text,
@@ -46,7 +49,6 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
             notes.refuse(&file, Some(line), fault);
             continue;
         }
-        let mut value = value;
         processor::beside(&mut value, &file, &processors, notes);
         for (key, filled) in defaults::fill(&mut value) {
             let text = format!(
@@ -81,6 +83,7 @@ pub fn shape(
     let once::Once(mut value) =
         serde_json::from_str(text).map_err(|error| format!("{file}: no JSON: {error}"))?;
     let fault = |(line, fault): Fault| format!("{file}:{line}: {fault}");
+    lift(&mut value);
     slips::check(&Config { root: &value, text }).map_err(fault)?;
     if let Some(processor) = processor {
         processor::add(&mut value, processor)?;
@@ -90,6 +93,12 @@ pub fn shape(
     decoder(&config).map_err(fault)?;
     let mut shape = parameters::roofline(&config, &name(&config, file)).map_err(fault)?;
     shape.vision = vision::roofline(&config, options);
+    shape.tower_bytes = vision::bytes(&config);
+    shape.model_type = config
+        .language()
+        .get("model_type")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
     Ok(shape)
 }
 
@@ -116,9 +125,16 @@ impl<'a> Config<'a> {
 
     /// The nested table of the language model, if there is one.
     fn nested(&self) -> Option<(&'static str, &'a Value)> {
-        NESTED.iter().find_map(|key| {
-            let table = self.root.get(key).filter(|value| is_model(value))?;
-            Some((*key, table))
+        let of = |fits: fn(&Value) -> bool| {
+            NESTED.iter().find_map(|key| {
+                let table = self.root.get(key).filter(|value| fits(value))?;
+                Some((*key, table))
+            })
+        };
+        // One that lacks its layers is named where they are missing.
+        of(is_model).or_else(|| {
+            let other = !is_model(self.root);
+            of(Value::is_object).filter(|_| other)
         })
     }
 
@@ -137,7 +153,28 @@ impl<'a> Config<'a> {
 }
 
 /// Where the language model's table may be.
-const NESTED: [&str; 3] = ["text_config", "llm_config", "language_config"];
+const NESTED: [&str; 4] = ["text_config", "llm_config", "language_config", "llm_cfg"];
+
+/// Puts the tables of Qwen2.5-Omni's thinker and of NVILA where those of other families are.
+fn lift(root: &mut Value) {
+    let Value::Object(table) = root else { return };
+    if let Some(Value::Object(thinker)) = table.get("thinker_config").cloned() {
+        for key in ["text_config", "vision_config"] {
+            if let (Some(inner), false) = (thinker.get(key), table.contains_key(key)) {
+                table.insert(key.to_owned(), inner.clone());
+            }
+        }
+    }
+    if let (Some(tower), false) = (
+        table
+            .get("vision_tower_cfg")
+            .filter(|value| value.is_object())
+            .cloned(),
+        table.contains_key("vision_config"),
+    ) {
+        table.insert("vision_config".to_owned(), tower);
+    }
+}
 
 /// Whether a table is a language model's.
 fn is_model(table: &Value) -> bool {

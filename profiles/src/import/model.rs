@@ -131,6 +131,8 @@ pub(crate) struct Facts {
     pub(crate) max_context: Option<Known>,
     /// Whether it has a vision tower at all.
     pub(crate) sees: bool,
+    /// How to supply a missing number of tokens a frame, of a model that has a vision tower.
+    pub(crate) tokens_from: Cow<'static, str>,
     /// How to supply a missing weight size.
     pub(crate) weights_from: Cow<'static, str>,
 }
@@ -178,7 +180,7 @@ pub(crate) fn output(facts: &Facts, options: &Options, notes: &mut Notes) -> Opt
             &frame,
             TOKENS_MAX,
             if facts.sees {
-                "the tower's tokens depend on the frame's size: `--frame 448x448`, or `--tokens-per-frame N`"
+                facts.tokens_from.as_ref()
             } else {
                 "this is a language model without vision: its projector's file (`mmproj-*.gguf`, or the config.json with `vision_config`) beside it, or `--tokens-per-frame N`"
             },

@@ -335,15 +335,28 @@ impl Predictor<'_> {
         );
         let mut out = String::new();
         let mut unsupported = Vec::new();
-        let language = placed
-            .map_err(|refusal| refusal.to_string())
-            .and_then(|placed| self.language(&placed));
+        let all = [
+            shape.weights(self.datatype).unwrap_or(0.0),
+            shape.tower_bytes,
+        ];
+        let fits = |runs| {
+            stage::fits(self.chip, name, self.engine, all, runs)
+                .map_err(|refusal| refusal.to_string())
+        };
+        let mut encodes = false;
         if let Some(vision) = &shape.vision {
-            match self.encode(vision) {
-                Ok(text) => out += &text,
+            match fits([false, true]).and_then(|()| self.encode(vision)) {
+                Ok(text) => {
+                    encodes = true;
+                    out += &text;
+                }
                 Err(reason) => unsupported.push(("encode", reason)),
             }
         }
+        let language = placed
+            .map_err(|refusal| refusal.to_string())
+            .and_then(|placed| fits([true, encodes]).map(|()| placed))
+            .and_then(|placed| self.language(&placed));
         let able = match language {
             Ok(text) => {
                 out += &text;

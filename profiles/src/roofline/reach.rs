@@ -10,6 +10,8 @@ const SCATTER: f64 = 0.1;
 /// A measured rate beside one that others give.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reached {
+    /// File of the row.
+    pub file: String,
     /// What was predicted, and of which rows.
     pub what: String,
     /// Predicted rate less the measured one, over the measured one.
@@ -137,6 +139,7 @@ pub(super) fn long(rows: &[Row]) -> (Vec<Reached>, Vec<String>) {
             for one in far {
                 let (row, context, secs) = one;
                 list.push(Reached {
+                    file: row.place.file.clone(),
                     what: format!(
                         "{}: {model} {} from {} shorter",
                         row.place,
@@ -217,6 +220,7 @@ pub(super) fn combined(rows: &[Row]) -> Vec<Reached> {
             let predicted = first.secs + tokens as f64 * each;
             let model = identity.get("model").map_or("", String::as_str);
             list.push(Reached {
+                file: row.place.file.clone(),
                 what: format!("{}: {model} {}", row.place, row.test),
                 error: row.secs / predicted - 1.0,
                 scatters: scatters(&group),

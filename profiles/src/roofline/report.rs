@@ -146,12 +146,25 @@ fn reached(out: &mut String, title: &str, list: &[Reached], bound: f64) -> bool 
     }
     _ = writeln!(
         out,
-        "{} {judged} judged, each within {:.0} %{}",
+        "{} {judged} of {} judged, each within {:.0} %{}",
         if met { "met   " } else { "MISSED" },
+        files(list),
         100.0 * bound,
         middle(list)
     );
     met
+}
+
+/// Of how many files the judged values are, and how many are of the one that has most.
+fn files(list: &[Reached]) -> String {
+    let mut files: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in list.iter().filter(|one| one.scatters.is_none()) {
+        *files.entry(&one.file).or_default() += 1;
+    }
+    match files.values().max() {
+        Some(most) if files.len() > 1 => format!("{} files ({most} of one)", files.len()),
+        _ => "one file".to_owned(),
+    }
 }
 
 /// Median and worst of the errors that are judged.

@@ -164,6 +164,9 @@ fn model(row: &Row) -> Result<(Shape, String), String> {
         weights_bytes: Some(weights),
         max_context: None,
         vision: None,
+        tower_bytes: 0.0,
+        model_type: None,
+        architecture: None,
     };
     Ok((shape, datatype))
 }
@@ -194,6 +197,15 @@ pub(super) fn datatype(identity: &Identity) -> Option<String> {
             .ok()
             .map(|(.., datatype)| datatype),
     }
+}
+
+/// Architecture of the model as llama-bench names it; `None` of other runtimes' names.
+pub(super) fn architecture(identity: &Identity) -> Option<String> {
+    if identity.contains_key("quant") {
+        return None;
+    }
+    let (family, ..) = named(identity.get("model")?).ok()?;
+    Some(family.to_owned())
 }
 
 /// Parameters of the model that an identity states.

@@ -37,6 +37,12 @@ pub struct Shape {
     pub max_context: Option<f64>,
     /// Vision tower.
     pub vision: Option<Vision>,
+    /// Bytes of the tower's weights, which a model's file states whatever a frame's size is.
+    pub tower_bytes: f64,
+    /// `model_type` of a `config.json`.
+    pub model_type: Option<String>,
+    /// `general.architecture` of a GGUF file, which is what llama-bench calls a model.
+    pub architecture: Option<String>,
 }
 
 /// A vision tower.
@@ -56,6 +62,10 @@ pub struct Vision {
     pub hidden: f64,
     /// Layers.
     pub depth: f64,
+    /// Layers of them that attend within windows.
+    pub windowed: f64,
+    /// Patches of a window.
+    pub window: f64,
     /// Tokens that a frame becomes.
     pub tokens: f64,
 }
@@ -102,6 +112,9 @@ impl Shape {
             weights_bytes: None,
             max_context: None,
             vision: None,
+            tower_bytes: 0.0,
+            model_type: None,
+            architecture: None,
         }
     }
 
@@ -130,6 +143,13 @@ impl Shape {
             // Whether the head has weights of its own is what the file has.
             tied: file.tied,
             weights_bytes: file.weights_bytes,
+            architecture: file.architecture.clone(),
+            // A config.json alone says no name.
+            name: if self.name == "config" {
+                file.name.clone()
+            } else {
+                self.name
+            },
             ..self
         })
     }
@@ -183,12 +203,13 @@ impl Shape {
 }
 
 impl Vision {
-    /// Operations of a frame: every parameter for every patch, or merged ones, and the attention of all patches of a
-    /// picture.
+    /// Operations of a frame: every parameter for every patch, or merged ones, and the attention of each patch to all of
+    /// a picture, or to those of its window.
     pub fn ops(&self) -> f64 {
         let each = self.parameters - self.merging + self.merging / self.merged;
-        let picture = 2.0 * each * self.patches
-            + 4.0 * self.hidden * self.depth * self.patches * self.patches;
+        let seen = (self.depth - self.windowed) * self.patches
+            + self.windowed * self.window.min(self.patches);
+        let picture = 2.0 * each * self.patches + 4.0 * self.hidden * self.patches * seen;
         self.tiles * picture
     }
 
@@ -272,6 +293,11 @@ struct Tower {
     mergers: f64,
     /// Width that they give.
     out: f64,
+    /// Layers that attend within windows, and pixels of a window's side.
+    #[serde(default)]
+    windowed: f64,
+    #[serde(default)]
+    window: f64,
 }
 
 fn catalogue() -> &'static Catalogue {
@@ -307,6 +333,8 @@ pub fn tower(name: &str, width: f64, height: f64) -> Option<Vision> {
         merged,
         hidden,
         depth,
+        windowed: tower.windowed,
+        window: (tower.window / tower.patch).floor().powi(2),
         tokens: patches / merged,
     })
 }

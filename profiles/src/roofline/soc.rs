@@ -27,6 +27,11 @@ pub(super) fn threads(
     (engine.kind == "cpu").then(|| measured.get(name).copied().unwrap_or(own))
 }
 
+/// Bytes of the memory that the profile reserves.
+pub(super) fn reserved(chip: &Chip) -> f64 {
+    (chip.capacity_gb * 1e9 / 10.0).round()
+}
+
 /// The SoC profile of a datasheet; `measured` has the threads that engines were measured on.
 pub fn soc(chip: &Chip, measured: &BTreeMap<String, u32>) -> String {
     let mut out = format!(
@@ -34,7 +39,7 @@ pub fn soc(chip: &Chip, measured: &BTreeMap<String, u32>) -> String {
          bandwidth_gbps = {{ value = {}, origin = \"sustained\", low = {}, high = {} }}\npeak_gbps = {}\n\n",
         text(&chip.name),
         number((chip.capacity_gb * 1e9).round()),
-        number((chip.capacity_gb * 1e9 / 10.0).round()),
+        number(reserved(chip)),
         number((chip.capacity_gb * 1e9 / 20.0).round()),
         number((chip.capacity_gb * 1e9 / 5.0).round()),
         number(chip.sustained_gbps()),

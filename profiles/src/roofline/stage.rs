@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::chip::{self, Chip, Engine};
 use super::shape::{DATA_TYPES, Shape, Vision, pairs};
+use super::soc;
 
 /// What a chip cannot do with a model: an answer, not a fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,8 @@ pub enum Refusal {
         engine: String,
         /// Bytes of the weights.
         bytes: f64,
+        /// Bytes of them that are the vision tower's.
+        tower: f64,
         /// Bytes that it can address.
         limit: f64,
     },
@@ -30,6 +33,10 @@ pub enum Refusal {
     Memory {
         /// Bytes of the weights.
         bytes: f64,
+        /// Bytes of them that are the vision tower's.
+        tower: f64,
+        /// Bytes that the SoC's profile reserves.
+        reserved: f64,
         /// Bytes of the board.
         capacity: f64,
     },
@@ -62,19 +69,32 @@ impl fmt::Display for Refusal {
             Self::AddressSpace {
                 engine,
                 bytes,
+                tower,
                 limit,
             } => write!(
                 f,
-                "does not fit this engine's address space: {:.2} GiB of weights, {engine} addresses {:.2} GiB",
+                "does not fit this engine's address space: {:.2} GiB of weights{}, {engine} addresses {:.2} GiB",
                 bytes / GIB,
+                of_tower(*tower, GIB, "GiB"),
                 limit / GIB
             ),
-            Self::Memory { bytes, capacity } => write!(
-                f,
-                "does not fit memory: {:.2} GB of weights, the board has {:.2} GB",
-                bytes / 1e9,
-                capacity / 1e9
-            ),
+            Self::Memory {
+                bytes,
+                tower,
+                reserved,
+                capacity,
+            } => {
+                write!(
+                    f,
+                    "does not fit memory: {:.2} GB of weights{}",
+                    bytes / 1e9,
+                    of_tower(*tower, 1e9, "GB")
+                )?;
+                if *reserved > 0.0 {
+                    write!(f, " and {:.2} GB reserved", reserved / 1e9)?;
+                }
+                write!(f, ", the board has {:.2} GB", capacity / 1e9)
+            }
             Self::NoPeak { engine, arithmetic } => write!(
                 f,
                 "data type not supported: the datasheet states no {arithmetic} rate of {engine}"
@@ -84,6 +104,53 @@ impl fmt::Display for Refusal {
                 "how many bits a weight of `{datatype}` has is unknown: give the model's GGUF file, or one of {DATA_TYPES}"
             ),
         }
+    }
+}
+
+/// What of some weights is a tower's, for people.
+fn of_tower(tower: f64, unit: f64, name: &str) -> String {
+    if tower > 0.0 {
+        format!(", {:.2} {name} of them the vision tower's", tower / unit)
+    } else {
+        String::new()
+    }
+}
+
+/// Whether a model fits as `crossinfer check` counts it: in the memory beside its tower and what the SoC's profile
+/// reserves, with bytes left for a context, and in the addresses of an engine with the weights of all that it runs.
+/// `all` has the bytes of the language model and of the tower, `runs` which of them this engine runs.
+///
+/// # Errors
+///
+/// What it does not fit.
+pub fn fits(
+    chip: &Chip,
+    name: &str,
+    engine: &Engine,
+    all: [f64; 2],
+    runs: [bool; 2],
+) -> Result<(), Refusal> {
+    let [language, tower] = all;
+    let capacity = chip.capacity_gb * 1e9;
+    let reserved = soc::reserved(chip);
+    if language + tower + reserved >= capacity {
+        return Err(Refusal::Memory {
+            bytes: language + tower,
+            tower,
+            reserved,
+            capacity,
+        });
+    }
+    let of = |runs: bool, bytes: f64| if runs { bytes } else { 0.0 };
+    let (language, tower) = (of(runs[0], language), of(runs[1], tower));
+    match engine.address_limit_gib.map(|limit| limit * GIB) {
+        Some(limit) if language + tower > limit => Err(Refusal::AddressSpace {
+            engine: name.to_owned(),
+            bytes: language + tower,
+            tower,
+            limit,
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -159,6 +226,7 @@ impl<'a> Placed<'a> {
             return Err(Refusal::AddressSpace {
                 engine: name.to_owned(),
                 bytes: weights,
+                tower: 0.0,
                 limit,
             });
         }
@@ -166,6 +234,8 @@ impl<'a> Placed<'a> {
         if weights > capacity {
             return Err(Refusal::Memory {
                 bytes: weights,
+                tower: 0.0,
+                reserved: 0.0,
                 capacity,
             });
         }

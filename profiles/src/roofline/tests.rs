@@ -2,6 +2,7 @@
 
 mod joined;
 mod reach;
+mod tower;
 mod written;
 
 use std::collections::BTreeMap;
@@ -355,84 +356,6 @@ fn a_chip_that_follows_the_law_is_predicted_without_its_rows() {
     for error in own {
         assert!((error - 1.0).abs() < 1e-6, "{error}");
     }
-}
-
-/// Encodes on two made-up chips that follow one law exactly.
-#[test]
-fn a_frame_is_predicted_from_frames_on_other_chips() {
-    let chips = [toy("toy0", 20.0, 2000.0), toy("toy1", 45.0, 8000.0)];
-    let rows = |times: f64| -> Vec<Row> {
-        let all = chips.iter().zip([1.0, times]);
-        let rows = all.flat_map(|(chip, times)| {
-            ["Qwen2-VL-2B", "SmolVLM-256M"].map(|model| {
-                let vision = shape::tower(model, 392.0, 392.0).expect("it is known");
-                let work = stage::encode(chip, &chip.engines["npu"], &vision, None);
-                let work = work.expect("it has an FP16 rate");
-                let secs = work.compute + work.stream / 0.9 + 40.0 * work.feed;
-                let frame = Test::Encode {
-                    pixels: Some((392, 392)),
-                };
-                row_of(&[("soc", &chip.key), ("model", model)], frame, secs * times)
-            })
-        });
-        rows.collect()
-    };
-    let held = |rows: Vec<Row>| {
-        let mut held = Holdout::default();
-        holdout::of(&[("rkllm", rows)], &chips, &mut held);
-        held
-    };
-    let fitted = held(rows(1.0)).efficiencies;
-    let factors = &fitted.family["rkllm/npu"]["encode"];
-    assert!((factors.bounds[2] - 40.0).abs() < 1e-6, "{factors:?}");
-    // A chip slower than the law: the interval of the next one knows.
-    let apart = held(rows(2.0)).efficiencies;
-    let width = |of: &Efficiencies| of.spread["encode"];
-    assert!(width(&fitted) < 1e-6 && width(&apart) > 0.5, "{apart:?}");
-}
-
-#[test]
-fn a_tower_runs_on_one_core_of_an_npu() {
-    let vision = shape::tower("Qwen3-VL-2B", 448.0, 448.0).expect("it is known");
-    let one = toy("toy", 34.0, 6000.0);
-    let mut three = one.clone();
-    let engine = three.engines.get_mut("npu").expect("it has one");
-    engine.units = Some(3);
-    let of = |chip: &Chip| {
-        stage::encode(chip, &chip.engines["npu"], &vision, None).expect("it computes in FP16")
-    };
-    let (one, three) = (of(&one), of(&three));
-    assert!((three.compute / one.compute - 3.0).abs() < 1e-9);
-    assert!((three.feed / one.feed - 3.0).abs() < 1e-9);
-    assert_eq!(three.stream, one.stream);
-    // Mergers go over four patches at once.
-    assert!(vision.ops() < 2.0 * vision.parameters * vision.patches);
-    assert_eq!(vision.tokens, 196.0);
-}
-
-#[test]
-fn where_no_frame_was_measured_the_interval_is_that_of_a_stand_in() {
-    let mut all = made_up();
-    let work = super::Work {
-        compute: 1.0,
-        stream: 0.0,
-        feed: 0.0,
-        host: 0.0,
-    };
-    let stood_in = all
-        .encode("rkllm/npu", work)
-        .expect("the prefill's factors");
-    assert!((stood_in.high / stood_in.secs - 1.0_f64.exp()).abs() < 1e-9);
-    let own = Factors {
-        bounds: [2.0, 0.0, 0.0, 0.0],
-        ..Factors::default()
-    };
-    let family = all.family.get_mut("rkllm/npu").expect("it is there");
-    family.insert("encode".to_owned(), own);
-    all.spread.insert("encode".to_owned(), 0.1);
-    let own = all.encode("rkllm/npu", work).expect("its own factors");
-    assert!((own.secs - 2.0).abs() < 1e-9 && own.high < 2.3);
-    assert!(all.encode("other", work).is_none());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::super::model::Layers;
 use super::header::Header;
 
 /// Of so many layers the last is a full one where the file has a window and no pattern (llama.cpp's own table).
-const PATTERNS: [(&str, u64); 7] = [
+const PATTERNS: [(&str, u64); 8] = [
     ("gemma2", 2),
     ("gemma3", 6),
     ("gemma3n", 5),
@@ -12,9 +12,12 @@ const PATTERNS: [(&str, u64); 7] = [
     ("cohere2", 4),
     ("exaone4", 4),
     ("olmo2", 4),
+    ("llama4", 4),
 ];
 /// More layers than any model has.
 const LAYERS_MAX: f64 = 4096.0;
+/// Tokens of Llama 4's chunks: `attention_chunk_size` of its config.json, and llama.cpp's own number.
+const CHUNK: f64 = 8192.0;
 /// Bytes of a cached number: 16 bits.
 const CACHE_BYTES: f64 = 2.0;
 
@@ -83,7 +86,12 @@ pub(super) fn of(header: &Header, architecture: &str) -> Result<Layers, String> 
     let shared = number("attention.shared_kv_layers")
         .map_or(0, |n| n.max(0.0) as usize)
         .min(count);
-    let window = number("attention.sliding_window").filter(|window| *window >= 1.0);
+    let window = number("attention.sliding_window");
+    // Llama 4 attends within chunks, whose length its files do not state and llama.cpp takes as this; 0 turns it off.
+    let window = match architecture {
+        "llama4" => window.map_or(Some(CHUNK), |stated| (stated > 0.0).then_some(CHUNK)),
+        _ => window.filter(|window| *window >= 1.0),
+    };
     let pattern = window.map(|_| pattern(header, architecture, count));
     let interval = number("full_attention_interval")
         .filter(|n| *n >= 1.0)

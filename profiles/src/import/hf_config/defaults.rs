@@ -21,6 +21,10 @@ fn of(model_type: &str) -> Value {
             "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32,
             "vocab_size": 32000, "max_position_embeddings": 2048
         }),
+        "mistral" => json!({
+            "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,
+            "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 131_072, "sliding_window": 4096
+        }),
         "qwen2" => json!({
             "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 22016, "num_attention_heads": 32,
             "num_key_value_heads": 32, "vocab_size": 151_936, "max_position_embeddings": 32768,

@@ -235,6 +235,9 @@ pub(super) fn roofline(config: &Config<'_>, name: &str) -> Result<crate::rooflin
         weights_bytes: None,
         max_context: count(shape.table, "max_position_embeddings"),
         vision: None,
+        tower_bytes: 0.0,
+        model_type: None,
+        architecture: None,
     })
 }
 

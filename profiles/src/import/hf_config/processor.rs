@@ -10,6 +10,9 @@ use super::{count, once};
 /// longer side to (`longest`) and the side of a tile (`tile`).
 pub(super) const SPLITTING: &str = "(image splitting)";
 
+/// Where the tower finds the class of the processor beside it.
+pub(super) const BESIDE: &str = "(processor)";
+
 /// Its name.
 const NAME: &str = "preprocessor_config.json";
 
@@ -101,6 +104,11 @@ fn merge(root: &mut Value, processor: &Value) -> (Vec<String>, Vec<String>) {
         name.unwrap_or("").to_owned()
     });
     let of = |table: &str, key: &str| count(processor.get(table)?, key);
+    if let Value::Object(table) = &mut *root {
+        let name = class.iter().find(|name| !name.is_empty());
+        let name = name.cloned().unwrap_or_default();
+        table.insert(BESIDE.to_owned(), name.into());
+    }
     // Of these classes the edges of `size` are numbers of pixels.
     let area = class.iter().any(|name| {
         name.starts_with("Qwen2VL") || name.starts_with("Qwen3VL") || name.starts_with("Qwen2_5_VL")

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::Options;
 use super::super::model::{Facts, Known};
+use super::processor::BESIDE;
 use super::{Config, count};
 
 /// Reads what there is of a vision tower; returns what to know of it.
@@ -18,6 +19,17 @@ pub(super) fn read(config: &Config<'_>, options: &Options, facts: &mut Facts) ->
         return remarks;
     }
     facts.tokens_per_frame = tower.tokens(options);
+    // A frame's size is asked for where it would tell.
+    let square = Options {
+        frame: Some((448, 448)),
+        ..options.clone()
+    };
+    facts.tokens_from = if options.frame.is_none() && tower.tokens(&square).is_some() {
+        "the tower's tokens depend on the frame's size: `--frame 448x448`, or `--tokens-per-frame N`"
+    } else {
+        "there is a vision tower, and the file does not state how many tokens it makes of a frame in a way that is known here: `--tokens-per-frame N`"
+    }
+    .into();
     facts.vision_weights = tower.weights();
     if facts.vision_weights.is_none() {
         remarks.push(
@@ -45,6 +57,16 @@ pub(super) fn read(config: &Config<'_>, options: &Options, facts: &mut Facts) ->
         ));
     }
     remarks
+}
+
+/// Bytes of the tower's weights as the model's file states them; none where they are not counted.
+pub(super) fn bytes(config: &Config<'_>) -> f64 {
+    let tower = Tower {
+        root: config.root,
+        table: config.root.get("vision_config"),
+    };
+    let weights = tower.weights().filter(|_| tower.sees());
+    weights.map_or(0.0, |known| known.value)
 }
 
 /// The tower's shape, where its operations can be counted: a transformer, or its weights over its patches.
@@ -77,14 +99,17 @@ pub(super) fn roofline(
     } else {
         (width / patch).floor() * (height / patch).floor()
     };
+    let (windowed, window) = tower.windows(patch).unwrap_or((0.0, 0.0));
     Some(crate::roofline::shape::Vision {
+        windowed,
+        window,
         parameters: tower.weights()?.value / 2.0,
         merging: tower.merging().unwrap_or(0.0),
         merged: merge * merge,
         patches: (patches >= 1.0).then_some(patches)?,
         tiles: tower.pictures(options),
         hidden: tower.first(&["embed_dim", "hidden_size"])?,
-        depth: tower.first(&["depth", "num_hidden_layers"])?,
+        depth: tower.depth()?,
         tokens: tower.tokens(options)?.value,
     })
 }
@@ -127,15 +152,24 @@ impl Tower<'_> {
             "vision_tower",
             "visual_patch_size",
             "img_processor",
+            // Molmo 2, Qwen-VL, Ovis, Phi-4-multimodal.
+            "vit_config",
+            "visual",
+            "visual_tokenizer_config",
+            "visual_tokenizer",
+            "embd_layer",
         ];
+        // These state nothing of it.
+        let families = ["molmo", "molmo2", "phi4mm", "phi4_multimodal"];
         nested
+            || families.contains(&self.family())
             || named
                 .iter()
                 .any(|key| self.root.get(key).is_some_and(|value| !value.is_null()))
     }
 
     /// A number of the tower: in its own table, or flat with mllm's prefix.
-    fn get(&self, key: &str) -> Option<f64> {
+    pub(super) fn get(&self, key: &str) -> Option<f64> {
         let nested = self.table.and_then(|table| table.get(key)).and_then(side);
         nested.or_else(|| self.root.get(format!("visual_{key}")).and_then(side))
     }
@@ -198,11 +232,16 @@ impl Tower<'_> {
             let (width, height) = options.frame?;
             let cell = patch * merge;
             let (columns, rows) = self.resized(f64::from(width), f64::from(height), cell);
-            let bounds = match self.pixels() {
-                (None, None) => {
-                    "; no least and most pixels are applied: preprocessor_config.json states them, which is not beside this file"
+            let beside = self.root.get(BESIDE).and_then(Value::as_str);
+            let bounds = match (self.pixels(), beside) {
+                ((None, None), None) => {
+                    "; no least and most pixels are applied: preprocessor_config.json states them, which is not beside this file".to_owned()
                 }
-                _ => ", within `min_pixels` and `max_pixels`",
+                ((None, None), Some(class)) => format!(
+                    "; no least and most pixels are applied: preprocessor_config.json ({}) states none as `min_pixels` and `max_pixels`, and of this class no other key is known here to be them",
+                    if class.is_empty() { "no class" } else { class }
+                ),
+                _ => ", within `min_pixels` and `max_pixels`".to_owned(),
             };
             let how = format!(
                 "{width} x {height} pixels (`--frame`), a token covers {cell} x {cell}: {columns} x {rows}{bounds}"
@@ -357,75 +396,5 @@ impl Tower<'_> {
             "`{name}`: {size} pixels by the name, patches of 64 (apple/ml-fastvlm, mobileclip_l.json)"
         );
         Some(Known::new((size / 64.0).floor().powi(2), how))
-    }
-
-    /// Whether the tower's keys lie beside the language model's (mllm).
-    fn flat(&self) -> bool {
-        self.table.is_none() && self.root.get("visual_patch_size").is_some()
-    }
-
-    /// Whether the tower's MLP is gated, of three matrices: its activation says so, or the family, Qwen2.5-VL's.
-    fn gated(&self) -> bool {
-        let text = |table: &Value, key: &str| table.get(key)?.as_str().map(str::to_owned);
-        let act = match self.table {
-            Some(table) => text(table, "hidden_act"),
-            None => text(self.root, "visual_hidden_act"),
-        };
-        if let Some(act) = act {
-            return act == "silu";
-        }
-        let names = self.root.get("architectures").and_then(Value::as_array);
-        let mut names: Vec<String> = names
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect();
-        names.extend(text(self.root, "model_type"));
-        names.iter().any(|name| {
-            let plain = name.to_lowercase().replace('_', "");
-            plain.starts_with("qwen25vl")
-        })
-    }
-
-    /// Bytes of the tower's weights at 16 bits, where its shape is stated.
-    fn weights(&self) -> Option<Known> {
-        let hidden = self.first(&["embed_dim", "hidden_size"])?;
-        let depth = self.first(&["depth", "num_hidden_layers"])?;
-        let patch = self.first(&["patch_size", "spatial_patch_size"])?;
-        let inner = self
-            .get("intermediate_size")
-            .or_else(|| self.get("mlp_ratio").map(|ratio| ratio * hidden))
-            .unwrap_or(4.0 * hidden);
-        let mlp = if self.gated() { 3.0 } else { 2.0 } * hidden * inner;
-        let frames = self.get("temporal_patch_size").unwrap_or(1.0);
-        let mut total =
-            depth * (4.0 * hidden * hidden + mlp) + 3.0 * patch * patch * frames * hidden;
-        total += self.get("num_position_embeddings").unwrap_or(0.0) * hidden;
-        total += self.merging().unwrap_or(0.0);
-        let how = format!(
-            "{:.3}e9 parameters, counted from the tower's shapes, at 16 bits",
-            total / 1e9
-        );
-        Some(Known::new(total * 2.0, how))
-    }
-
-    /// Parameters of the mergers, where there are any.
-    fn merging(&self) -> Option<f64> {
-        let hidden = self.first(&["embed_dim", "hidden_size"])?;
-        let merge = self.get("spatial_merge_size")?;
-        // Qwen2-VL's tower calls the language model's width `hidden_size`.
-        let out = self
-            .get("out_hidden_size")
-            .or_else(|| self.get("embed_dim").and_then(|_| self.get("hidden_size")))
-            // Flat, that width is the file's.
-            .or_else(|| self.flat().then(|| count(self.root, "hidden_size"))?)?;
-        // Qwen3-VL merges the output of some layers within as well, each by a merger of its own.
-        let deep = self
-            .table
-            .and_then(|table| table.get("deepstack_visual_indexes")?.as_array())
-            .map_or(0, Vec::len);
-        let wide = hidden * merge * merge;
-        Some((1.0 + deep as f64) * (wide * wide + wide * out))
     }
 }

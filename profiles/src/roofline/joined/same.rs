@@ -72,6 +72,7 @@ pub(super) fn as_asked(
             runtime(identity, of, engine),
             language.then(|| quantisation(identity, of)).flatten(),
             language.then(|| size(identity, of)).flatten(),
+            language.then(|| architecture(identity, of)).flatten(),
         ]
         .into_iter()
         .flatten()
@@ -85,6 +86,9 @@ pub(super) fn as_asked(
                 "`{}`, engine `{name}`, was measured under `{section}`, of which the datasheet says nothing: it is taken as of {key}",
                 file.name
             ));
+        }
+        if language && let Some(doubt) = another_family(identity, of) {
+            remarks.push(format!("`{}`, engine `{name}`: {doubt}", file.name));
         }
         if language && rows::datatype(identity).is_none() {
             remarks.push(format!(
@@ -184,6 +188,38 @@ fn quantisation(identity: &Identity, of: &Asked<'_>) -> Option<String> {
         format!(
             "measured with weights in {stated}, and these are {}",
             of.datatype
+        )
+    })
+}
+
+/// Another architecture than the GGUF file's, which llama-bench calls by the same words.
+fn architecture(identity: &Identity, of: &Asked<'_>) -> Option<String> {
+    let (stated, own) = (
+        rows::architecture(identity)?,
+        of.shape.architecture.as_ref()?,
+    );
+    (!stated.eq_ignore_ascii_case(own)).then(|| {
+        format!("measured with a model of architecture `{stated}`, and the GGUF file's is `{own}`")
+    })
+}
+
+/// Another family than the `model_type` of a config.json, which llama.cpp's words follow but not to the letter.
+fn another_family(identity: &Identity, of: &Asked<'_>) -> Option<String> {
+    let (stated, own) = (rows::architecture(identity)?, of.shape.model_type.as_ref()?);
+    let plain = |name: &str| {
+        let name = name.to_lowercase().replace(['_', '-', '.'], "");
+        let name = name.trim_end_matches("text");
+        let name = name.trim_end_matches("moe").trim_end_matches("vl");
+        match name {
+            // llama.cpp runs these as one.
+            "mistral" | "mistral3" | "ministral" | "mixtral" | "smollm" => "llama".to_owned(),
+            "qwen25" => "qwen2".to_owned(),
+            _ => name.to_owned(),
+        }
+    };
+    (of.shape.architecture.is_none() && plain(&stated) != plain(own)).then(|| {
+        format!(
+            "measured with a model of architecture `{stated}`, and `model_type` is `{own}`: it is taken as of this model, which the model's GGUF file would tell"
         )
     })
 }

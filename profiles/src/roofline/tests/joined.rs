@@ -337,3 +337,29 @@ fn a_heading_names_the_board() {
         );
     }
 }
+
+/// To see it fail, compare parameters and sizes alone.
+#[test]
+fn another_architecture_of_the_same_size_does_not_join() {
+    let chip = board();
+    let read = |architecture: Option<&str>, model_type: Option<&str>| {
+        let shape = Shape {
+            architecture: architecture.map(str::to_owned),
+            model_type: model_type.map(str::to_owned),
+            ..shape()
+        };
+        let files = [("a.toml".to_owned(), measured(&[]))];
+        Measured::read(&files, &asked(&chip, &shape), chip::shipped())
+            .map(|measured| measured.remarks.join("; "))
+            .map_err(|faults| faults.join("; "))
+    };
+    assert!(read(Some("toy"), Some("other")).is_ok_and(|said| !said.contains("architecture")));
+    let fault = read(Some("qwen2"), None).expect_err("another");
+    assert!(
+        fault.contains("of architecture `toy`, and the GGUF file's is `qwen2`"),
+        "{fault}"
+    );
+    assert!(read(None, Some("toy_text")).is_ok_and(|said| !said.contains("architecture")));
+    let doubt = read(None, Some("qwen2")).expect("told, not refused");
+    assert!(doubt.contains("and `model_type` is `qwen2`"), "{doubt}");
+}

@@ -43,6 +43,7 @@ fn a_table_of_depths_is_judged_or_listed() {
         );
         let (text, _) = super::super::report::text(&held);
         assert_eq!(text.contains("tg128 @ d8192: "), listed == 1, "{text}");
+        assert_eq!(text.contains("1 of one file judged"), judged == 1, "{text}");
     }
 }
 
