@@ -49,7 +49,7 @@ pub struct Map {
     pub cells: Vec<Vec<Cell>>,
     /// What choices are called.
     pub names: Vec<String>,
-    /// Places of their colours among [`draw::COLOURS`]; a choice without one has that of its own place.
+    /// Places of their colours in the palette of all plots; a choice without one has that of its own place.
     pub colours: Vec<usize>,
 }
 
