@@ -166,9 +166,11 @@ struct Contention {
 }
 
 /// Write the whole report: measurements beside predictions, contention models, closed forms.
+///
+/// Without measurements, of what else is named (--live, --corun) alone.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Example:\n  crossinfer validate report --measurements measurements.toml --out validation.md"
+    after_long_help = "Examples:\n  crossinfer validate report --measurements measurements.toml --out validation.md\n  crossinfer validate report --live live.json"
 )]
 struct Report {
     #[command(flatten)]
@@ -219,11 +221,15 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Source {
+    /// The file that the user named.
+    fn path(&self) -> Option<PathBuf> {
+        let named = self.measurements.clone();
+        named.or_else(|| env::var_os("CROSSINFER_MEASUREMENTS").map(PathBuf::from))
+    }
+
     /// Reads the measurements that the user named, and checks what they name.
     pub(crate) fn read(&self, stock: &dyn Stock) -> Result<Measurements, Failure> {
-        let named = self.measurements.clone();
-        let path = named.or_else(|| env::var_os("CROSSINFER_MEASUREMENTS").map(PathBuf::from));
-        let path = path.ok_or_else(|| {
+        let path = self.path().ok_or_else(|| {
             Failure::usage(
                 "no measurements are named",
                 "give `--measurements FILE`, or set CROSSINFER_MEASUREMENTS; published figures are third-party and do not come with crossinfer",
@@ -430,13 +436,19 @@ fn fits(arguments: &Report) -> Result<(Vec<Fit>, Vec<String>), Failure> {
 
 fn whole(arguments: &Report) -> Result<(), Failure> {
     document::check(arguments.out.as_deref())?;
-    let comparison = predictions(&arguments.source, &arguments.intervals)?;
-    let (fits, without_rows) = fits(arguments)?;
-    let mut outcomes = closed_forms(REPLICATIONS);
-    outcomes.extend(little_on_shipped(&Shelf::here())?);
+    // What was measured elsewhere is shown without rows of one's own.
+    let named = arguments.source.path().is_some() || !arguments.fit.is_empty();
+    let whole = named || (arguments.live.is_empty() && arguments.corun.is_none());
+    let mut sections = Vec::new();
+    let mut figures = Vec::new();
     // In the order in which a sceptic asks.
-    let mut sections = report::published(&comparison);
-    sections.push(report::fitted(&fits, &without_rows, &comparison));
+    if whole {
+        let comparison = predictions(&arguments.source, &arguments.intervals)?;
+        let (fits, without_rows) = fits(arguments)?;
+        sections = report::published(&comparison);
+        sections.push(report::fitted(&fits, &without_rows, &comparison));
+        figures = report::figures(&comparison);
+    }
     if let Some(path) = &arguments.corun {
         let splits = Splits {
             peak_gbps: arguments.peak_gbps,
@@ -448,11 +460,15 @@ fn whole(arguments: &Report) -> Result<(), Failure> {
         let documents: Result<Vec<_>, _> = arguments.live.iter().map(|path| live(path)).collect();
         sections.push(report::live(&documents?));
     }
-    sections.push(report::oracles(&outcomes));
+    if whole {
+        let mut outcomes = closed_forms(REPLICATIONS);
+        outcomes.extend(little_on_shipped(&Shelf::here())?);
+        sections.push(report::oracles(&outcomes));
+    }
     let document = Document {
         title: "Validation",
         sections,
-        figures: report::figures(&comparison),
+        figures,
     };
     match &arguments.out {
         Some(_) => document.save(arguments.out.as_deref()),
@@ -477,7 +493,7 @@ fn live(path: &Path) -> Result<validation::live::Document, Failure> {
     validation::live::Document::read(&read(path)?).map_err(|says| {
         Failure::usage(
             format!("`{}` is no result of live runs: {says}", path.display()),
-            "give the live.json that `crossinfer validate live --out DIR` wrote",
+            "give a live.json as `crossinfer validate live --out DIR` wrote it",
         )
     })
 }

@@ -298,3 +298,21 @@ fn profiles_that_take_the_place_of_shipped_ones_are_named() {
         assert_eq!(said.contains(file), named, "{said}");
     }
 }
+
+/// To see it fail, ask for measurements whatever else is named.
+#[test]
+fn live_runs_are_reported_without_measurements_of_ones_own() {
+    let folder = study::copy("honest-live-report", |text| text);
+    let kept = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../validation/live/gpu-host/run-8/split-backlog.json"
+    );
+    let (code, said, error) = run(&folder, &["validate", "report", "--live", kept]);
+    assert_eq!(code, Some(0), "{error}");
+    for part in ["12 of 12 measured values", "0 differ", "median error 1.5 %"] {
+        assert!(said.contains(part), "no `{part}` in {said}");
+    }
+    let (code, _, error) = run(&folder, &["validate", "report"]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("no measurements are named"), "{error}");
+}

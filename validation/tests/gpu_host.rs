@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sim::dispatch::Dispatcher;
+use sim::drive::Sink as _;
 use sim::load::{Inputs, Kind, Library, Source};
-use sim::trace::{self, Header, replay};
+use sim::metrics::Metrics;
+use sim::trace::{self, Header, Record, replay};
+use sim::world::STAGES_MAX;
 use validation::folder::{Disk, Folder};
 use validation::live::{Document, Metric, Predictions, Row, expected};
 
@@ -143,7 +146,7 @@ fn what_was_measured_is_held_against_what_was_written_down() {
                 let error = (row.predicted - row.measured) / row.measured;
                 assert!((row.error - error).abs() < 1e-12);
             }
-            assert!(document.runs.iter().all(|run| run.differ == 0));
+            assert!(document.runs.iter().all(|run| run.played.differ == 0));
         }
     }
 }
@@ -191,7 +194,7 @@ fn no_error_of_run_6_exceeds_its_bound_by_more_than_repeats_leave_open() {
     assert!(errors[50] < 0.05, "{}", errors[50]);
     let mut told = 0;
     for row in &rows {
-        let open = row.error_half_width.expect("five repeats");
+        let open = row.noise.expect("five repeats");
         assert!(row.error.abs() - open < 0.12, "{row:?}");
         if open <= 0.12 {
             told += 1;
@@ -253,7 +256,7 @@ fn two_cpu_lanes_are_predicted_within_their_intervals() {
     for row in &all {
         let (low, high) = row.interval.expect("it was predicted");
         assert!((low..=high).contains(&row.measured), "{row:?}");
-        let open = row.error_half_width.expect("five repeats");
+        let open = row.noise.expect("five repeats");
         assert!(row.error.abs() - open < 0.12, "{row:?}");
         if open <= 0.12 {
             assert!(row.error.abs() < 0.05, "{row:?}");
@@ -317,13 +320,63 @@ fn the_readme_shows_the_last_runs_case_by_case() {
             policies.len(),
             100.0 * comparison.median,
             100.0 * worst.error,
-            100.0 * worst.error_half_width.expect("five repeats"),
+            100.0 * worst.noise.expect("five repeats"),
             worst.policy,
             inside.count(),
             rows.len()
         );
         assert!(readme.contains(&line), "{line}");
     }
+}
+
+/// Every number that was measured in run 8, again from its traces.
+#[test]
+fn what_was_measured_follows_from_the_traces() {
+    let kept = Kept::run(8);
+    let mut traces = 0;
+    for case in kept.cases() {
+        let document = kept.document(&case);
+        let inputs = kept.inputs(&case);
+        let policies: BTreeSet<&str> = document
+            .comparison
+            .rows
+            .iter()
+            .map(|row| row.policy.as_str())
+            .collect();
+        for policy in policies {
+            let world = inputs.with_policy_text(policy).expect("a policy");
+            let name = policy.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+            let mut runs = Vec::new();
+            for repeat in 0..5 {
+                let text = kept.text(&format!("{case}/live/{name}.0.{repeat}.trace.jsonl"));
+                let (header, records) = trace::read(&text).expect("a trace");
+                assert_eq!(header, Header::of(&world, 0));
+                let mut dispatcher = Dispatcher::new(&world);
+                let differs = replay(&mut dispatcher, &records).expect("no policy stops");
+                assert!(differs.is_none(), "{case}, {policy}, {repeat}");
+                let mut metrics = Metrics::new(&world);
+                for (at, record) in records {
+                    match record {
+                        Record::Input(input) => metrics.input(at, &input),
+                        Record::Effect(effect) => metrics.effect(at, &effect),
+                    }
+                }
+                let unmeasured = vec![[0; STAGES_MAX]; world.engines.len()];
+                runs.push(metrics.summary(0, &unmeasured, None));
+                traces += 1;
+            }
+            let rows = document.comparison.rows.iter();
+            for row in rows.filter(|row| row.policy == policy) {
+                let values = runs.iter().map(|run| {
+                    let value = Metric::values(run).of(row.metric);
+                    value.expect("it exists")
+                });
+                let mean = values.sum::<f64>() / 5.0;
+                assert!((mean / row.measured - 1.0).abs() < 1e-9, "{row:?}, {mean}");
+            }
+        }
+    }
+    assert_eq!(traces, 35);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use sim::metrics::{Metrics, Summary};
 use sim::time::Instant;
 use sim::trace::{self, Header, Record, Recorder, Writer, replay};
 use sim::world::{LaneId, STAGES_MAX, World};
-use validation::live::{Played, StageTimes, Stale, same_script};
+use validation::live::{Elsewhere, Played, StageTimes, Stale, same_script};
 
 use super::Setup;
 use super::engines::{again, engine, live, start};
@@ -289,11 +289,12 @@ fn beside(world: &World, live: &Live, outcome: &Outcome, play: Play) -> Result<P
         return Ok(beside);
     }
     beside.checked = outcome.answers.len();
-    beside.differ = tell(
+    let differ = tell(
         &mut live.reference(),
         outcome,
         "warning: against the serial reference",
     )?;
+    beside.differ = differ.len();
     // Engines that compute differently differ here, and legitimately; it is said, never hidden.
     let mut seen = Vec::new();
     for answer in &outcome.answers {
@@ -306,18 +307,31 @@ fn beside(world: &World, live: &Live, outcome: &Outcome, play: Play) -> Result<P
         for id in seen {
             let lane = world.lanes.iter().position(|lane| lane.engine == id);
             let lane = LaneId(lane.unwrap_or(0) as u8);
-            let name = format!("all on `{}`", world.engines[id.0 as usize].name);
-            tell(&mut live.reference_on(lane), outcome, &name)?;
+            let engine = world.engines[id.0 as usize].name.clone();
+            let name = format!("all on `{engine}`");
+            let differ = tell(&mut live.reference_on(lane), outcome, &name)?;
+            let tokens = differ.iter().map(|answer| answer.at);
+            let gaps = differ.iter().map(|answer| f64::from(answer.gap));
+            beside.elsewhere.push(Elsewhere {
+                engine,
+                differ: differ.len(),
+                earliest_token: tokens.min(),
+                widest_gap: gaps.reduce(f64::max),
+            });
         }
     }
     Ok(beside)
 }
 
-/// Holds the answers against a reference, says what differs, and counts it.
-fn tell(reference: &mut Reference, outcome: &Outcome, name: &str) -> Result<usize, Failure> {
+/// Holds the answers against a reference, and says what differs.
+fn tell(
+    reference: &mut Reference,
+    outcome: &Outcome,
+    name: &str,
+) -> Result<Vec<Mismatch>, Failure> {
     let differ = reference.check(outcome).map_err(|error| engine(&error))?;
     if let Some(text) = Mismatch::tell(&differ, outcome.answers.len()) {
         say(&format!("{name}: {text}"));
     }
-    Ok(differ.len())
+    Ok(differ)
 }

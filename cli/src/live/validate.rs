@@ -6,8 +6,8 @@ use screen::paragraph;
 use sim::load::Inputs;
 use sim::world::World;
 use validation::live::{
-    Bound, Check, Comparison, Document, Pair, Played, Predictions, StageTimes, compare, expected,
-    steps, text,
+    Bound, Check, Comparison, Document, Metric, Pair, Played, Predictions, Ran, StageTimes,
+    compare, expected, steps, text,
 };
 
 use super::engines::provenance;
@@ -54,16 +54,18 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
     let rounds = rounds(arguments, &plays, &worlds)?;
     let predictions = predictions(arguments, &inputs, &worlds)?;
     let (mut live_stages, mut simulated_stages) = (StageTimes::new(first), StageTimes::new(first));
-    let (mut pairs, mut played): (Vec<Pair>, Vec<Played>) = (Vec::new(), Vec::new());
+    let (mut pairs, mut ran): (Vec<Pair>, Vec<Ran>) = (Vec::new(), Vec::new());
     let runs: Vec<u32> = (0..arguments.replications.get()).collect();
     for repeat in 0..rounds {
         for &run in &runs {
             for world in &worlds {
                 let play = Play { run, repeat };
                 let (live, one) = plays.of(world, &arguments.setup, play, &mut live_stages)?;
-                played.push(one);
+                let policy = world.policy.to_string();
+                let values = Metric::values(&live);
+                ran.push(Ran::new(policy.clone(), [run, repeat], &values, one));
                 pairs.push(Pair {
-                    policy: world.policy.to_string(),
+                    policy,
                     run,
                     live,
                     expected: expected(world, run, Some(&mut simulated_stages))
@@ -78,8 +80,8 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut comparison = compare(&pairs, bound);
     comparison.with_intervals(&predictions);
-    let late = played.iter().map(|one| one.ends_late_s).sum::<f64>();
-    let late = late / played.len().max(1) as f64;
+    let late = ran.iter().map(|one| one.played.ends_late_s).sum::<f64>();
+    let late = late / ran.len().max(1) as f64;
     let stages = (live_stages.rows(), simulated_stages.rows());
     for policy in &policies {
         let world = world(&inputs, policy)?;
@@ -91,7 +93,7 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     print(&text::comparison(&comparison, &stages.0, &stages.1, late))?;
-    print(&answers(&played))?;
+    print(&answers(&ran))?;
     if let Some(out) = &arguments.out {
         let document = Document {
             kind: Document::KIND.to_owned(),
@@ -104,7 +106,7 @@ pub(crate) fn validate(arguments: &Arguments) -> Result<(), Failure> {
             live_stages: stages.0,
             simulated_stages: stages.1,
             checks,
-            runs: played,
+            runs: ran,
         };
         let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
         let path = out.join("live.json");
@@ -250,18 +252,19 @@ fn library(arguments: &Arguments) -> Result<(Calibrated, Vec<Check>), Failure> {
     work.measured()
 }
 
-fn answers(played: &[Played]) -> String {
-    let sum = |of: fn(&Played) -> usize| played.iter().map(of).sum::<usize>();
+fn answers(ran: &[Ran]) -> String {
+    let played = || ran.iter().map(|one| &one.played);
+    let sum = |of: fn(&Played) -> usize| played().map(of).sum::<usize>();
     let mut text = String::new();
     let says = format!(
         "{} live runs, every trace replays; {} answers, of {} held against the serial reference {} differ.",
-        played.len(),
+        ran.len(),
         sum(|one| one.answers),
         sum(|one| one.checked),
         sum(|one| one.differ)
     );
     paragraph(&mut text, &says);
-    let stolen = played.iter().filter_map(|one| one.stolen);
+    let stolen = played().filter_map(|one| one.stolen);
     let stolen: Vec<f64> = stolen.map(|share| 100.0 * share).collect();
     if let Some(most) = stolen.iter().copied().reduce(f64::max) {
         let says = format!(

@@ -2,12 +2,13 @@
 //!
 //! A live run and the simulated ones of the same replication meet the same arrivals and lengths, so they are
 //! compared in pairs. A metric's measured value is its mean over live runs, its prediction the mean of what is
-//! [`expected`] of them; the interval of the error is that of the paired differences. A replication may be
+//! [`expected`] of them; the interval of the error is that of their ratio. A replication may be
 //! played several times: how much those scatter, which no model explains, is given beside the error as its
 //! noise. [`Predictions`] are made without a live run, with intervals. [`steps`] tells where an error comes
 //! from.
 
 mod cause;
+mod document;
 mod prediction;
 mod script;
 mod stages;
@@ -18,6 +19,7 @@ use sim::metrics::Summary;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 pub use cause::{Causes, Steps, steps};
+pub use document::{Check, Document, Elsewhere, Played, Ran};
 pub use prediction::{Predicted, Predictions, Values, expected};
 pub use script::{Stale, same_script};
 pub use stages::{StageRow, StageTimes};
@@ -36,7 +38,7 @@ pub struct Pair {
 }
 
 /// A metric that predictions are held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Answers per second.
@@ -101,7 +103,7 @@ pub struct Row {
     pub interval: Option<(f64, f64)>,
     /// (predicted − measured) ÷ measured.
     pub error: f64,
-    /// Half the 95 % interval of the error; absent for one run.
+    /// Half the 95 % interval of the error, as a ratio of means; absent for one run.
     pub error_half_width: Option<f64>,
     /// Standard deviation of repeats of one replication about their mean, pooled, ÷ measured; absent without
     /// repeats.
@@ -150,88 +152,6 @@ pub struct Comparison {
     pub holds: bool,
 }
 
-/// A sample that no fit used, with what the profile predicts of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Check {
-    /// What it is of.
-    pub what: String,
-    /// As measured.
-    pub measured: f64,
-    /// What samples leave open of it (half of 95 %), as a share; `None`: too few, or kept before this was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub noise: Option<f64>,
-    /// As predicted.
-    pub predicted: f64,
-}
-
-/// What a live run leaves beside its trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Played {
-    /// How late the driver handled arrivals, s, on average.
-    pub arrivals_late_s: f64,
-    /// How late it handled ends of tasks.
-    pub ends_late_s: f64,
-    /// Answers.
-    pub answers: usize,
-    /// Those that were held against the serial reference.
-    pub checked: usize,
-    /// Those of them that differ from it.
-    pub differ: usize,
-    /// Share of the CPU time wanted during the run that a hypervisor gave to others, 0 to 1; `None` where the
-    /// system does not tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stolen: Option<f64>,
-}
-
-/// The result of a validation, as a file keeps it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Document {
-    /// Always [`Document::KIND`].
-    pub kind: String,
-    /// Always [`Document::VERSION`].
-    pub version: u32,
-    /// The scenario's file, as it was named.
-    pub scenario: String,
-    /// When, as people write it.
-    pub date: String,
-    /// On what machine.
-    pub host: String,
-    /// Versions of what computed.
-    pub engines: String,
-    /// The comparison.
-    pub comparison: Comparison,
-    /// Stage times of all live runs.
-    pub live_stages: Vec<StageRow>,
-    /// Those of their predictions.
-    pub simulated_stages: Vec<StageRow>,
-    /// Samples that no fit used; none where a profile was given.
-    pub checks: Vec<Check>,
-    /// The live runs.
-    pub runs: Vec<Played>,
-}
-
-impl Document {
-    /// What the file says it is.
-    pub const KIND: &str = "crossinfer live validation";
-    /// Version of the form.
-    pub const VERSION: u32 = 2;
-
-    /// Reads a file; the error says what is wrong.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let document: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if document.kind == Self::KIND && document.version == Self::VERSION {
-            return Ok(document);
-        }
-        Err(format!(
-            "it is `{}` of version {}, expected `{}` of version {}",
-            document.kind,
-            document.version,
-            Self::KIND,
-            Self::VERSION
-        ))
-    }
-}
-
 /// Compares pairs, in any order. Runs of a policy in which a metric does not exist are left out of its row,
 /// which counts those that are in it.
 pub fn compare(pairs: &[Pair], bound: Bound) -> Comparison {
@@ -249,15 +169,7 @@ pub fn compare(pairs: &[Pair], bound: Bound) -> Comparison {
                 .filter_map(|metric| row(pairs, policy, metric))
         })
         .collect();
-    let mut errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
-    errors.sort_by(f64::total_cmp);
-    let middle = errors.len() / 2;
-    let median = match errors.len() {
-        0 => f64::NAN,
-        length if length % 2 == 1 => errors[middle],
-        _ => 0.5 * (errors[middle - 1] + errors[middle]),
-    };
-    let worst = errors.last().copied().unwrap_or(f64::NAN);
+    let (median, worst) = judged(&rows);
     Comparison {
         rows,
         median,
@@ -266,6 +178,19 @@ pub fn compare(pairs: &[Pair], bound: Bound) -> Comparison {
         bound,
         holds: median <= bound.median && worst <= bound.worst,
     }
+}
+
+/// Median and greatest of the absolute errors; no numbers of no rows.
+fn judged(rows: &[Row]) -> (f64, f64) {
+    let mut errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let middle = errors.len() / 2;
+    let median = match errors.len() {
+        0 => f64::NAN,
+        length if length % 2 == 1 => errors[middle],
+        _ => 0.5 * (errors[middle - 1] + errors[middle]),
+    };
+    (median, errors.last().copied().unwrap_or(f64::NAN))
 }
 
 impl Comparison {
@@ -295,9 +220,11 @@ fn row(pairs: &[Pair], policy: &str, metric: Metric) -> Option<Row> {
     if values.is_empty() || measured <= 0.0 {
         return None;
     }
+    // Of a ratio of means: what a pair lies off it, not off the mean difference (Cochran 1977, 6.3).
+    let ratio = predicted / measured;
     let differences = values
         .iter()
-        .map(|(_, live, simulated)| (simulated - live) / measured);
+        .map(|(_, live, simulated)| (simulated - ratio * live) / measured);
     let repeats = repeats(&values);
     let t = quantile(values.len());
     Some(Row {
@@ -394,8 +321,10 @@ mod tests {
         assert_eq!((throughput.policy.as_str(), throughput.runs), ("a", 2));
         assert!((throughput.measured - 2.0).abs() < 1e-12);
         assert!((throughput.error - 0.05).abs() < 1e-12, "{throughput:?}");
-        // Both differences are 0.1 of a mean of 2.
-        assert!(throughput.error_half_width.unwrap_or(1.0) < 1e-9);
+        // 1.1 and 3.1 lie 0.05 off 1.05 times 1 and 3, of a mean of 2; t(1, 0.975) = 12.7062.
+        let half = 12.7062 * (2.0_f64 * 0.025 * 0.025).sqrt() / 2.0_f64.sqrt();
+        let found = throughput.error_half_width.expect("two pairs");
+        assert!((found - half).abs() < 1e-5, "{found}");
         let completion = &comparison.rows[2];
         assert!(completion.error.abs() < 1e-12);
         // Differences of −1/4 and +1/4: t is 12.7 for one degree of freedom.

@@ -1,7 +1,7 @@
 //! Live runs beside their predictions as a section.
 
 use super::{Section, Table, escape};
-use crate::live::{Document, Row};
+use crate::live::{Document, Played, Row};
 
 /// Validations on real engines, each with its machine.
 pub fn live(documents: &[Document]) -> Section {
@@ -35,6 +35,7 @@ pub fn live(documents: &[Document]) -> Section {
             }
         ));
         parts.push(errors(&comparison.rows));
+        parts.push(answers(document));
         let mut checks = Table::new(&[
             "not used by any fit",
             ">measured",
@@ -54,6 +55,34 @@ pub fn live(documents: &[Document]) -> Section {
         parts.push(checks.markdown());
     }
     Section::new("Live runs", &parts)
+}
+
+/// How many values their intervals hold, and what of the answers differs.
+fn answers(document: &Document) -> String {
+    let played = || document.runs.iter().map(|run| &run.played);
+    let sum = |of: fn(&Played) -> usize| played().map(of).sum::<usize>();
+    let (inside, all) = document.comparison.inside;
+    let mut text = format!(
+        "{inside} of {all} measured values lie within the 95 % interval of their prediction. {} live runs; {} answers, of {} \
+         held against the serial reference of their placement {} differ.",
+        document.runs.len(),
+        sum(|one| one.answers),
+        sum(|one| one.checked),
+        sum(|one| one.differ),
+    );
+    let elsewhere = played().flat_map(|one| one.elsewhere.iter().map(move |other| (one, other)));
+    for (one, other) in elsewhere.filter(|(_, other)| other.differ > 0) {
+        let gap = other.widest_gap.map_or_else(String::new, |gap| {
+            format!(", which preferred its own token by a logit of {gap:.3} at most")
+        });
+        text += &format!(
+            " {} of {} differ from those of {} alone{gap}.",
+            other.differ,
+            one.answers,
+            escape(&other.engine)
+        );
+    }
+    text
 }
 
 fn noise(share: Option<f64>) -> String {
@@ -110,7 +139,7 @@ fn signed(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::{Bound, Causes, Check, Comparison, Metric};
+    use crate::live::{Bound, Causes, Check, Comparison, Elsewhere, Metric, Ran};
 
     fn document() -> Document {
         let row = Row {
@@ -153,7 +182,22 @@ mod tests {
                 noise: Some(0.071),
                 predicted: 450.0,
             }],
-            runs: Vec::new(),
+            runs: vec![Ran {
+                policy: "naive".into(),
+                played: Played {
+                    answers: 18,
+                    checked: 18,
+                    differ: 3,
+                    elsewhere: vec![Elsewhere {
+                        engine: "gpu".into(),
+                        differ: 4,
+                        earliest_token: Some(0),
+                        widest_gap: Some(0.037),
+                    }],
+                    ..Played::default()
+                },
+                ..Ran::default()
+            }],
         }
     }
 
@@ -172,6 +216,9 @@ mod tests {
             "± 2.1",
             "-10.0",
             "± 7.1",
+            "1 of 1 measured values",
+            "of 18 held against the serial reference of their placement 3 differ",
+            "4 of 18 differ from those of gpu alone, which preferred its own token by a logit of 0.037",
         ] {
             assert!(
                 section.body.contains(part),
@@ -193,7 +240,7 @@ mod tests {
             let Bound { median, worst } = kept.comparison.bound;
             let holds = kept.comparison.median <= median && kept.comparison.worst <= worst;
             assert_eq!(kept.comparison.holds, holds);
-            assert!(kept.runs.iter().all(|run| run.differ == 0));
+            assert!(kept.runs.iter().all(|run| run.played.differ == 0));
         }
     }
 
