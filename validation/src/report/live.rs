@@ -1,5 +1,7 @@
 //! Live runs beside their predictions as a section.
 
+use std::fmt::Write as _;
+
 use super::{Section, Table, escape};
 use crate::live::{Document, Played, Row};
 
@@ -75,7 +77,8 @@ fn answers(document: &Document) -> String {
         let gap = other.widest_gap.map_or_else(String::new, |gap| {
             format!(", which preferred its own token by a logit of {gap:.3} at most")
         });
-        text += &format!(
+        _ = write!(
+            text,
             " {} of {} differ from those of {} alone{gap}.",
             other.differ,
             one.answers,
