@@ -15,7 +15,8 @@ use crate::options::{inputs, read, world};
 /// Feed a recorded trace to a fresh scheduler and compare what it asks for.
 ///
 /// A trace holds every input with its time, so the same scheduler must ask for the same effects,
-/// whether the trace was simulated or recorded on a device. Exit status 1 at the first difference.
+/// whether the trace was simulated or recorded on a device. Exit status 1 at the first difference, and
+/// where a trace ends before its run did.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Example:\n  crossinfer run scenarios/two-cameras-rk3588.toml --out out --trace\n  crossinfer replay out/trace.jsonl scenarios/two-cameras-rk3588.toml"
@@ -86,16 +87,32 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             "",
         )),
         Ok(Err(faults)) => Err(Failure::Faults(faults)),
-        Ok(Ok(None)) => print(&format!(
-            "identical: {} records of replication {}\n",
-            records.len(),
-            header.run
-        )),
+        Ok(Ok(None)) => {
+            let said = format!(
+                "identical: {} records of replication {}",
+                records.len(),
+                header.run
+            );
+            if ends(&records) {
+                return print(&format!("{said}\n"));
+            }
+            let last = records.last().map_or(0.0, |(at, _)| at.as_secs_f64());
+            print(&format!(
+                "{said}, up to {last:.3} s, where the trace was cut: it has no `close`\n"
+            ))?;
+            Err(Failure::No)
+        }
         Ok(Ok(Some(difference))) => {
             print(&format!("different: {}\n", difference.tell(&header)))?;
             Err(Failure::No)
         }
     }
+}
+
+/// Whether a run came to its end: what it hears last is that nothing more comes.
+fn ends(records: &[(Instant, Record)]) -> bool {
+    let mut inputs = records.iter();
+    inputs.any(|(_, record)| matches!(record, Record::Input(Input::Close)))
 }
 
 /// Whether times rise and every id is within the world.

@@ -316,3 +316,58 @@ fn live_runs_are_reported_without_measurements_of_ones_own() {
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("no measurements are named"), "{error}");
 }
+
+/// To see it fail, do not look for the end.
+#[test]
+fn a_trace_that_was_cut_is_not_identical() {
+    let folder = study::copy("honest-cut-trace", |text| text);
+    let once = [
+        "run",
+        "toy.toml",
+        "--out",
+        "out",
+        "--trace",
+        "--replications",
+        "1",
+    ];
+    let (code, _, error) = run(&folder, &once);
+    assert_eq!(code, Some(0), "{error}");
+    let whole = fs::read_to_string(folder.join("out/trace.jsonl")).expect("it was written");
+    let replay = |lines: usize| {
+        let text: Vec<&str> = whole.lines().take(lines).collect();
+        fs::write(folder.join("cut.jsonl"), text.join("\n") + "\n").expect("it can be written");
+        run(&folder, &["replay", "cut.jsonl", "toy.toml"])
+    };
+    let (code, said, _) = replay(usize::MAX);
+    assert!(code == Some(0) && said.starts_with("identical: ") && !said.contains("cut"));
+    for lines in [1, 9] {
+        let (code, said, _) = replay(lines);
+        assert_eq!(code, Some(1), "{said}");
+        let records = format!("identical: {} records", lines - 1);
+        assert!(
+            said.starts_with(&records) && said.contains("no `close`"),
+            "{said}"
+        );
+    }
+}
+
+/// To see it fail, let every line be a fault.
+#[test]
+fn json_in_place_of_a_scenario_is_one_fault() {
+    let folder = study::copy("honest-json", |text| text);
+    let jsonl = "{\"trace\": 1}\n{\"t\": 2}\n";
+    for text in [
+        "\n{\n  \"kind\": \"a result\",\n  \"rows\": []\n}\n",
+        "[1, 2]",
+        jsonl,
+    ] {
+        fs::write(folder.join("result.json"), text).expect("it can be written");
+        let (code, _, error) = run(&folder, &["check", "result.json"]);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(
+            error.contains("JSON, and what is read here is TOML"),
+            "{error}"
+        );
+        assert_eq!(error.matches("error: ").count(), 1, "{error}");
+    }
+}

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use serde::de::IgnoredAny;
 use toml::de::{DeTable, DeValue};
 
 use crate::diag::Diagnostic;
@@ -65,6 +66,16 @@ impl Document {
                 beyond,
             });
         }
+        // One fault, where each line would be one.
+        if json(text) {
+            let start = text.len() - text.trim_start().len();
+            return Err(vec![Diagnostic::new(
+                name,
+                start..start + 1,
+                "JSON, and what is read here is TOML".to_owned(),
+                "JSON begins here",
+            )]);
+        }
         Err(errors
             .iter()
             .map(|error| {
@@ -99,6 +110,13 @@ impl Document {
             path: String::new(),
         }
     }
+}
+
+/// Whether a text, or its first line, is JSON.
+fn json(text: &str) -> bool {
+    let text = text.trim();
+    let whole = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+    text.starts_with(['{', '[']) && (whole(text) || text.lines().next().is_some_and(whole))
 }
 
 /// A key as a path has it: in quotes where it could be taken for several, or for what is around it.
