@@ -163,6 +163,15 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
             "the second load of a plot is another one",
         ));
     }
+    if arguments.by.is_some() && cases.len() > 1 {
+        return Err(Failure::usage(
+            format!(
+                "`--by` draws one chip and model, and there are {}",
+                cases.len()
+            ),
+            "name one of them; without `--by` they are drawn side by side",
+        ));
+    }
     let range = range(arguments, axis, by_model, &base)?;
     let mut plans = Vec::new();
     let mut refused = Vec::new();

@@ -105,6 +105,12 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         model: arguments.key.clone(),
         ..Options::default()
     };
+    if let Some(key) = arguments.key.as_ref().filter(|key| !chip::plain_key(key)) {
+        return Err(Failure::usage(
+            format!("`--key {key}` is no key of a model, which names its file"),
+            "write letters a to z, digits, `.`, `-` and `_`, beginning with a letter or digit, as `my-vlm`",
+        ));
+    }
     let (shape, datatype, config) = model(arguments, &options)?;
     let key = arguments.key.clone().unwrap_or_else(|| plain(&shape.name));
     let asked = Asked {
@@ -243,6 +249,17 @@ fn model<'a>(
         )
     };
     let own = weights.as_ref().map(|(_, own)| own.clone());
+    if let (Some(asked), Some(own), Some(file)) = (&arguments.datatype, &own, file)
+        && !asked.eq_ignore_ascii_case(own)
+    {
+        return Err(Failure::usage(
+            format!(
+                "`--type {asked}`, and the weights of `{}` are {own}",
+                file.display()
+            ),
+            "leave out `--type`; for another data type give the config.json alone, or the GGUF file of that type",
+        ));
+    }
     let datatype = arguments.datatype.clone().or(own).ok_or_else(missing)?;
     let shape = match (shape, weights) {
         (Some(shape), Some((weights, _))) => shape

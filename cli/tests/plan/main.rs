@@ -338,8 +338,27 @@ fn what_does_not_belong_together_is_refused() {
     refused(
         &other,
         2,
+        "`--type q8_0`, and the weights of `model.gguf` are q4_0",
+    );
+    // Of a config.json alone they are what is asked.
+    let shape: Vec<&str> = other
+        .iter()
+        .filter(|a| **a != "model.gguf")
+        .copied()
+        .collect();
+    refused(
+        &shape,
+        2,
         "measured with weights in q4_0, and these are q8_0",
     );
+    // A key is the name of a file, and no path.
+    for key in ["../../esc", "../x", "", "A b"] {
+        let other: Vec<&str> = JOIN
+            .iter()
+            .map(|a| if *a == "porch-vlm" { key } else { a })
+            .collect();
+        refused(&other, 2, &format!("`--key {key}` is no key of a model"));
+    }
     let small = CONFIG.replace("\"num_hidden_layers\": 12", "\"num_hidden_layers\": 8");
     fs::write(here.join("small.json"), small).expect("a file can be written");
     let other: Vec<&str> = JOIN

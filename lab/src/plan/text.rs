@@ -268,7 +268,7 @@ fn one(out: &mut String, plan: &Plan) {
         };
         *out += &hanging(
             &format!(
-                "{}: with all at their slow ends {}; at their fast ends {}",
+                "{}: with all at their slow ends {}; at their fast ends {} (one look at each load: not confirmed, as the edge above is)",
                 open(&plan.doubt),
                 found(ends.slow),
                 found(ends.fast)

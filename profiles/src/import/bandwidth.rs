@@ -12,6 +12,7 @@ mod unit;
 
 use std::fmt::Write as _;
 
+use super::headings::Headings;
 use super::markdown::{cells, is_rule};
 use super::note::{NoteKind, Notes};
 use super::row::Place;
@@ -52,6 +53,8 @@ struct Board {
     /// Threads that STREAM says its rates are of.
     threads: Option<u32>,
     engine: &'static str,
+    /// The headings that its rates stand under.
+    section: Option<String>,
     rates: Vec<Rate>,
 }
 
@@ -143,6 +146,11 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
     let mut columns: Option<(Columns, bool)> = None;
     let mut stream = Stream::None;
     let mut topology = false;
+    let mut headings = Headings::default();
+    // Whether rates stand under several headings: then these are a part of their names.
+    let mut apart = false;
+    // The title that stands behind the last line of a report, where that had no end.
+    let mut glued = None;
     for (line, text) in lines(text) {
         if let Some((cells, closed)) = cells(text) {
             if is_rule(&cells) {
@@ -162,12 +170,13 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
         let implementation = babel_engine(trimmed);
         // Several reports in one: another title or header behind rates is another board, another implementation may be
         // another engine.
-        let another = title.is_some() || header.is_some() || implementation.is_some();
+        let again = trimmed.starts_with("Tested with sbc-bench");
+        let another = title.is_some() || header.is_some() || implementation.is_some() || again;
         if another && !board.rates.is_empty() {
             boards.push(close(std::mem::replace(&mut board, none()), notes));
             (stream, topology) = (Stream::None, false);
         }
-        if let Some(name) = title.or(header)
+        if let Some(name) = title.or(header).or(glued.filter(|_| again))
             && board.name.is_empty()
         {
             name.trim().clone_into(&mut board.name);
@@ -206,7 +215,30 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
                 topology = false;
             }
         }
-        board.rates.extend(rates(file, line, trimmed, notes));
+        if title.is_none() {
+            headings.take(text);
+        }
+        if !trimmed.is_empty() {
+            glued = trimmed.rsplit_once("# ").map(|(_, name)| name);
+        }
+        let found = rates(file, line, trimmed, notes);
+        let stated = stream.row(file, line, trimmed, notes);
+        // Rates under another heading are of another board, or of another setting.
+        let section = headings.path(None);
+        if !(found.is_empty() && stated.is_none()) {
+            if !board.rates.is_empty() && board.section != section {
+                apart = true;
+                let next = Board {
+                    rates: Vec::new(),
+                    ..board.clone()
+                };
+                let mut done = std::mem::replace(&mut board, next);
+                done.under();
+                boards.push(close(done, notes));
+            }
+            board.section = section;
+        }
+        board.rates.extend(found);
         if let Some(threads) = stream::threads(trimmed) {
             // Rates of other threads are of another thing, on the same board.
             if !board.rates.is_empty() && board.threads != Some(threads) {
@@ -218,7 +250,7 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
             }
             board.threads = Some(threads);
         }
-        if let Some(mut rate) = stream.row(file, line, trimmed, notes) {
+        if let Some(mut rate) = stated {
             if let Some(threads) = board.threads {
                 _ = write!(rate.what, ", {threads} threads");
             }
@@ -226,9 +258,29 @@ fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
         }
     }
     if !board.rates.is_empty() {
+        if apart {
+            board.under();
+        }
         boards.push(close(board, notes));
     }
+    if apart {
+        let text = "rates stand under several headings, and nothing says that these are of one board and setting: each is an output of its own (`--only board=NAME`)";
+        notes.add(NoteKind::Warning, file, None, text);
+    }
     boards
+}
+
+impl Board {
+    /// Has its headings as a part of its name.
+    fn under(&mut self) {
+        if let Some(section) = &self.section {
+            self.name = if self.name.is_empty() {
+                section.clone()
+            } else {
+                format!("{}, {section}", self.name)
+            };
+        }
+    }
 }
 
 /// The board of the line that a log of sbc-bench begins with: `sbc-bench v0.9.72 Radxa ROCK 5B (Tue, 12 May 2026 …)`.

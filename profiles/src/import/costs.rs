@@ -30,7 +30,7 @@ use repeats::settle;
 pub(super) const OF_ENGINE: [&str; 4] = ["engine", "backend", "threads", "ngl"];
 
 /// Key of the heading or sentence before a table.
-const SECTION: &str = "section";
+pub(super) const SECTION: &str = "section";
 
 /// Times that a measurement may have, s: from a nanosecond to ten days.
 const SECONDS: std::ops::RangeInclusive<f64> = 1e-9..=1e6;

@@ -9,6 +9,7 @@ mod processor;
 mod slips;
 mod text_model;
 pub(super) mod tiles;
+mod tower_values;
 mod tower_weights;
 mod vision;
 
@@ -45,7 +46,9 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
             root: &value,
             text: &text,
         };
-        if let Err((line, fault)) = slips::check(&config) {
+        if let Err((line, fault)) =
+            slips::check(&config).and_then(|()| tower_values::check(&config))
+        {
             notes.refuse(&file, Some(line), fault);
             continue;
         }
@@ -84,7 +87,9 @@ pub fn shape(
         serde_json::from_str(text).map_err(|error| format!("{file}: no JSON: {error}"))?;
     let fault = |(line, fault): Fault| format!("{file}:{line}: {fault}");
     lift(&mut value);
-    slips::check(&Config { root: &value, text }).map_err(fault)?;
+    let config = Config { root: &value, text };
+    slips::check(&config).map_err(fault)?;
+    tower_values::check(&config).map_err(fault)?;
     if let Some(processor) = processor {
         processor::add(&mut value, processor)?;
     }

@@ -13,6 +13,7 @@ pub mod bandwidth;
 pub(crate) mod costs;
 mod fit;
 pub mod gguf;
+mod headings;
 pub mod hf_config;
 pub mod llama_bench;
 mod markdown;

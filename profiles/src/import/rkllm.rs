@@ -7,6 +7,8 @@ mod loaded;
 mod shapes;
 mod whole;
 
+use super::costs::SECTION;
+use super::headings::Headings;
 use super::markdown::{cells, is_rule};
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
@@ -41,6 +43,10 @@ pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         common: common(file, text),
         lengths: lengths(text),
         platform: None,
+        headings: Headings::default(),
+        titles: lines(text)
+            .filter(|(_, line)| line.starts_with("# "))
+            .count(),
         table: None,
         loaded: Loaded::default(),
         demo: Demo::default(),
@@ -110,6 +116,9 @@ struct Reader<'a> {
     common: Identity,
     lengths: (Option<u64>, Option<u64>),
     platform: Option<String>,
+    headings: Headings,
+    /// Titles (`# …`) of the file.
+    titles: usize,
     table: Option<Table>,
     loaded: Loaded,
     demo: Demo,
@@ -129,7 +138,9 @@ impl Reader<'_> {
             }
             self.encoders.line(number, line);
             let heading = line.trim_start();
-            if heading.starts_with('#') {
+            // The only title is the whole document's, and tells nothing apart.
+            let title = heading.starts_with("# ") && self.titles == 1;
+            if title || self.headings.take(heading) {
                 let named = chips(heading);
                 self.platform = match named.as_slice() {
                     [chip] => Some(chip.clone()),
@@ -295,6 +306,9 @@ impl Reader<'_> {
         let mut identity = self.common.clone();
         if let Some(chip) = &self.platform {
             identity.insert("soc".to_owned(), chip.clone());
+        }
+        if let Some(section) = self.headings.path(self.platform.as_deref()) {
+            identity.insert(SECTION.to_owned(), section);
         }
         identity.insert("engine".to_owned(), "npu".to_owned());
         identity.insert("runtime".to_owned(), "RKLLM".to_owned());

@@ -82,8 +82,28 @@ struct File {
     chip: Vec<toml::Spanned<Chip>>,
 }
 
+/// Instruction sets that decide which kernels of llama.cpp a CPU runs.
+const ISAS: [&str; 12] = [
+    "neon",
+    "dotprod",
+    "i8mm",
+    "sve",
+    "sve2",
+    "sme",
+    "avx2",
+    "avx_vnni",
+    "avx512",
+    "avx512_vnni",
+    "amx",
+    "rvv",
+];
+
+/// Most GB of a board's memory, and most of any rate: what is beyond is a slip.
+const MOST_GB: f64 = 1e5;
+const MOST: f64 = 1e9;
+
 /// Whether a key is a plain name of a folder on every system.
-fn plain_key(key: &str) -> bool {
+pub fn plain_key(key: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     key.starts_with(plain)
         && key.chars().all(|c| plain(c) || ".-_".contains(c))
@@ -144,16 +164,21 @@ pub fn shipped() -> &'static [Chip] {
 impl Chip {
     fn check(&self) -> Result<(), String> {
         let positive = |what: &str, value: f64| {
-            if value.is_finite() && value > 0.0 {
+            if value.is_finite() && value > 0.0 && value <= MOST {
                 Ok(())
             } else {
                 Err(format!(
-                    "chip `{}`: {what} is {value}: give a number above 0",
+                    "chip `{}`: {what} is {value}: give a number above 0, and no more than {MOST:e}",
                     self.key
                 ))
             }
         };
-        positive("`capacity_gb`", self.capacity_gb)?;
+        if !(self.capacity_gb > 0.0 && self.capacity_gb <= MOST_GB) {
+            return Err(format!(
+                "chip `{}`: `capacity_gb` is {}: give a number above 0, and no more than {MOST_GB:e}",
+                self.key, self.capacity_gb
+            ));
+        }
         positive("`peak_gbps`", self.peak_gbps)?;
         positive("`host_gflops`", self.host_gflops)?;
         for (name, engine) in &self.engines {
@@ -187,6 +212,21 @@ impl Chip {
                 }
                 _ => {}
             }
+            if let Some(isa) = &engine.isa
+                && !ISAS.contains(&isa.as_str())
+            {
+                return Err(format!(
+                    "chip `{}`: `isa` of engine `{name}` is `{isa}`: give one of {}",
+                    self.key,
+                    ISAS.join(", ")
+                ));
+            }
+            if engine.types.is_empty() {
+                return Err(format!(
+                    "chip `{}`: engine `{name}` takes no `types` of weights: name them, or `*`",
+                    self.key
+                ));
+            }
             if engine.cores.is_empty() && engine.peak_gops.is_empty() {
                 return Err(format!(
                     "chip `{}`: engine `{name}` has neither `peak_gops` nor `cores`",
@@ -197,6 +237,10 @@ impl Chip {
                 positive(&format!("`engines.{name}.peak_gops.{datatype}`"), *rate)?;
             }
             for core in &engine.cores {
+                positive(
+                    &format!("`engines.{name}.cores.count`"),
+                    f64::from(core.count),
+                )?;
                 positive(&format!("`engines.{name}.cores.ghz`"), core.ghz)?;
                 positive(&format!("`engines.{name}.cores.int8`"), core.int8)?;
                 positive(&format!("`engines.{name}.cores.fp16`"), core.fp16)?;

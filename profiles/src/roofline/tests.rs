@@ -37,7 +37,7 @@ fn toy(key: &str, gbps: f64, gops: f64) -> Chip {
     let text = format!(
         "[[chip]]\nkey = \"{key}\"\nname = \"Toy\"\ncalled = [\"{key}\"]\ncapacity_gb = 16\npeak_gbps = {gbps}\nhost_gflops = 20\nsource = \"made up\"\n\
          [chip.engines.npu]\nkind = \"npu\"\npeak_gops = {{ int8 = {gops}, fp16 = {} }}\nport_gbps = 48\ntypes = [\"w8a8\"]\naddress_limit_gib = 4\n\
-         [chip.engines.cpu]\nkind = \"cpu\"\nisa = \"toy\"\ntypes = [\"*\"]\ncores = [{{ count = 4, ghz = 2, int8 = 64, fp16 = 32 }}, {{ count = 4, ghz = 1, int8 = 64, fp16 = 32 }}]\n",
+         [chip.engines.cpu]\nkind = \"cpu\"\nisa = \"neon\"\ntypes = [\"*\"]\ncores = [{{ count = 4, ghz = 2, int8 = 64, fp16 = 32 }}, {{ count = 4, ghz = 1, int8 = 64, fp16 = 32 }}]\n",
         gops / 2.0
     );
     chip::parse(&text).expect("the chip is right").remove(0)
@@ -404,15 +404,15 @@ fn wrong_datasheets_say_what_is_wrong() {
             "give cpu, gpu or npu",
         ),
         (
-            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.npu]\nkind = \"npu\"\ntypes = []",
+            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.npu]\nkind = \"npu\"\ntypes = [\"w8a8\"]",
             "neither `peak_gops` nor `cores`",
         ),
         (
-            "[[chip]]\nkey = \"mine\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.gpu]\nkind = \"gpu\"\npeak_gops = { fp16 = 1 }\ntypes = []",
+            "[[chip]]\nkey = \"mine\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.gpu]\nkind = \"gpu\"\npeak_gops = { fp16 = 1 }\ntypes = [\"*\"]",
             "is a GPU without `api`",
         ),
         (
-            "[[chip]]\nkey = \"mine\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.gpu]\nkind = \"gpu\"\napi = \"glide\"\npeak_gops = { fp16 = 1 }\ntypes = []",
+            "[[chip]]\nkey = \"mine\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.gpu]\nkind = \"gpu\"\napi = \"glide\"\npeak_gops = { fp16 = 1 }\ntypes = [\"*\"]",
             "`api` of engine `gpu` is `glide`: give one of metal, vulkan",
         ),
         (
@@ -426,6 +426,22 @@ fn wrong_datasheets_say_what_is_wrong() {
         (
             "[[chip]]\nkey = \"a\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}\n[[chip]]\nkey = \"a\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}",
             "line 10: another chip has the key `a` already",
+        ),
+        (
+            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1e300\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\nengines = {}",
+            "no more than 1e5",
+        ),
+        (
+            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.cpu]\nkind = \"cpu\"\nisa = \"dotpord\"\ntypes = [\"*\"]",
+            "`isa` of engine `cpu` is `dotpord`: give one of neon, dotprod",
+        ),
+        (
+            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.cpu]\nkind = \"cpu\"\ntypes = []",
+            "takes no `types` of weights",
+        ),
+        (
+            "[[chip]]\nkey = \"x\"\nname = \"x\"\ncapacity_gb = 1\npeak_gbps = 1\nhost_gflops = 1\nsource = \"\"\n[chip.engines.cpu]\nkind = \"cpu\"\ntypes = [\"*\"]\ncores = [{ count = 0, ghz = 1, int8 = 1, fp16 = 1 }]",
+            "`engines.cpu.cores.count` is 0",
         ),
     ] {
         let fault = chip::parse(text).expect_err(text);

@@ -11,7 +11,7 @@ use super::titles::named;
 use super::{OF_ENGINE, SECTION};
 
 /// Words that tell no setups apart: tests by any name, and what joins words.
-const NEUTRAL: [&str; 43] = [
+const NEUTRAL: [&str; 48] = [
     "a",
     "an",
     "and",
@@ -29,6 +29,10 @@ const NEUTRAL: [&str; 43] = [
     "is",
     "llama-bench",
     "llama.cpp",
+    "llm",
+    "model",
+    "models",
+    "multimodal",
     "my",
     "now",
     "numbers",
@@ -52,6 +56,7 @@ const NEUTRAL: [&str; 43] = [
     "this",
     "token",
     "tokens",
+    "vlm",
     "was",
     "were",
     "with",

@@ -21,6 +21,12 @@ const RESULT: [&str; 10] = [
     "samples_ts",
 ];
 
+/// Keys of an identity that are had from fields of other names.
+const OWN: [&str; 11] = [
+    "backend", "engine", "fa", "file", "input", "model", "ngl", "params", "section", "size",
+    "threads",
+];
+
 /// Share by which two numbers of one row may differ: more than their digits round away.
 const CONTRADICT: f64 = 0.02;
 /// Share by which a mean of rates may differ from the rate of the mean time where nothing says how the runs scatter.
@@ -245,25 +251,38 @@ impl Record {
                 "n_threads" => "threads",
                 "n_gpu_layers" => "ngl",
                 "flash_attn" => "fa",
+                // Joined with what llama-bench itself says of them.
+                "soc" | "build" => continue,
                 name => name,
+            };
+            // A column of somebody's own must not take the place of what is read from another.
+            let key = if OWN.contains(&name.as_str()) {
+                format!("column {key}")
+            } else {
+                key.to_owned()
             };
             let value = if key == "model_filename" {
                 value.rsplit(['/', '\\']).next().unwrap_or(value).to_owned()
             } else {
                 value.clone()
             };
-            identity.insert(key.to_owned(), value);
+            identity.insert(key, value);
         }
         if !identity.contains_key("model") {
             return Err("column `model_type` is missing".to_owned());
         }
-        if let Some(commit) = self.text("build_commit") {
+        let commit = self.text("build_commit").map(|commit| {
             let number = self.text("build_number").unwrap_or("?");
-            identity.insert("build".to_owned(), format!("{commit} ({number})"));
+            format!("{commit} ({number})")
+        });
+        let stated = self.text("build").map(str::to_owned);
+        let build: Vec<String> = stated.into_iter().chain(commit).collect();
+        if !build.is_empty() {
+            identity.insert("build".to_owned(), build.join(", "));
         }
         self.backend(&mut identity);
         // The CPU is the board's even where the GPU computes.
-        let devices: Vec<&str> = ["gpu_info", "cpu_info"]
+        let devices: Vec<&str> = ["soc", "gpu_info", "cpu_info"]
             .iter()
             .filter_map(|key| self.text(key))
             .collect();

@@ -260,3 +260,46 @@ fn other_programs_are_read_or_refused_by_line() {
         done.says(NoteKind::Skipped, "t.txt:2: stress-ng's rate");
     }
 }
+
+/// To see it fail, take the headings above rates for nothing.
+#[test]
+fn rates_under_other_headings_are_of_other_boards() {
+    let stream = |rate: u32| {
+        format!(
+            "Function    Best Rate MB/s  Avg time     Min time     Max time\nCopy:           {rate}.0     0.017    0.016    0.017\n\n"
+        )
+    };
+    let two = format!(
+        "## Toy Rock\n\n{}## Toy Pi\n\n{}",
+        stream(8000),
+        stream(4000)
+    );
+    let done = import(&two);
+    let names: Vec<&str> = done.files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["toy-rock/soc.toml", "toy-pi/soc.toml"]);
+    assert_eq!(super::number(&done.files[1].1, GBPS), 4.0);
+    done.says(NoteKind::Warning, "rates stand under several headings");
+    // One heading, or one above another without rates, tells nothing apart.
+    let one = format!(
+        "## Toy Rock\n\n### Copies\n\n{}{}",
+        stream(8000),
+        stream(4000)
+    );
+    let done = import(&one);
+    assert_eq!(done.files.len(), 1);
+    assert!(!done.said().contains("several headings"), "{}", done.said());
+}
+
+/// To see it fail, look for titles at the beginning of lines alone.
+#[test]
+fn a_report_behind_one_that_has_no_end_is_another_board() {
+    let report = |name: &str, rate: u32| {
+        format!(
+            "# {name}\n\nTested with sbc-bench v0.9.72 on Mon. Full info: x\n\nmemcpy: {rate}.0 MB/s\n\n  * Kernel 6.1 / CONFIG_HZ=300"
+        )
+    };
+    let done = import(&(report("Toy Pi", 4000) + &report("Toy Rock", 8000)));
+    let names: Vec<&str> = done.files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["toy-pi/soc.toml", "toy-rock/soc.toml"]);
+    assert_eq!(super::number(&done.files[0].1, GBPS), 8.0);
+}

@@ -235,3 +235,52 @@ fn a_slope_from_two_near_lengths_is_told() {
         assert!(!said.contains("two near lengths"), "{list:?}: {said}");
     }
 }
+
+/// To see it fail, look at the chip in a heading alone.
+#[test]
+fn headings_of_rkllm_tables_keep_setups_apart() {
+    let table = |heading: &str, length: u32, rate: u32| {
+        format!(
+            "### {heading}\n\n| model | dtype | Seqlen | New_tokens | TTFT(ms) | Tokens/s |\n|---|---|---|---|---|---|\n| Toy 1B | w8a8 | {length} | 64 | 300 | {rate}.0 |\n\n"
+        )
+    };
+    let import = |first: &str, second: &str| {
+        let text = table(first, 128, 12) + &table(second, 512, 32);
+        run(Kind::Rkllm, &Options::default(), &[("t.md", &text)])
+    };
+    for (first, second) in [
+        ("RK3588 at 600MHz DDR", "RK3588 at max clocks"),
+        (
+            "Toy Pi (RK3588), driver 0.9.6",
+            "Toy Rock (RK3588), driver 0.9.8",
+        ),
+    ] {
+        let done = import(first, second);
+        assert_eq!(done.files.len(), 2, "{}", done.said());
+        done.says(NoteKind::Warning, "--ignore section");
+    }
+    let done = import("RK3588", "RK3588");
+    assert_eq!(done.files.len(), 1, "{}", done.said());
+    let stated = "section";
+    assert!(!done.file().contains(stated), "{}", done.file());
+}
+
+/// To see it fail, let what llama-bench says of itself take the place of a column.
+#[test]
+fn a_column_of_ones_own_is_kept_beside_what_is_read_from_others() {
+    for column in ["soc", "build", "engine", "threads", "size"] {
+        let head = format!(
+            "build_commit,build_number,cpu_info,backends,model_type,model_size,n_threads,{column},n_prompt,n_gen,avg_ns"
+        );
+        let row = |own: &str, test: &str| {
+            format!("abc,1,Toy CPU,CPU,toy 1B Q4_0,1000000,4,{own},{test},1000000000")
+        };
+        let text = format!(
+            "{head}\n{}\n{}\n",
+            row("first", "512,0"),
+            row("second", "0,128")
+        );
+        let done = run(Kind::LlamaBench, &Options::default(), &[("t.csv", &text)]);
+        assert_eq!(done.files.len(), 2, "{column}: {}", done.said());
+    }
+}

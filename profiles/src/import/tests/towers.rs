@@ -359,3 +359,39 @@ fn an_option_that_overrides_the_file_s_tokens_says_so() {
         assert_eq!(done.number(TOKENS), f64::from(given.unwrap_or(own as u32)));
     }
 }
+
+/// To see it fail, leave out what is no size.
+#[test]
+fn a_size_that_no_tower_has_is_refused_by_its_key() {
+    let tower = |changed: &str| {
+        let base = r#""model_type": "qwen2_5_vl", "vision_config": {"depth": 4, "hidden_size": 64, "num_heads": 4, "intermediate_size": 128, "out_hidden_size": 256, "patch_size": 14, "spatial_merge_size": 2, "window_size": 112, "fullatt_block_indexes": [1, 3]}"#;
+        let (from, to) = changed.split_once(" -> ").expect("from and to");
+        assert!(base.contains(from), "{from}");
+        import(Some((448, 448)), &base.replace(from, to))
+    };
+    assert!(!tower("\"depth\": 4 -> \"depth\": 5").files.is_empty());
+    for (changed, says) in [
+        (
+            "\"patch_size\": 14 -> \"patch_size\": 0",
+            "`vision_config.patch_size` is 0",
+        ),
+        (
+            "\"patch_size\": 14 -> \"patch_size\": -14",
+            "`vision_config.patch_size` is -14",
+        ),
+        (
+            "\"spatial_merge_size\": 2 -> \"spatial_merge_size\": 1.5",
+            "`vision_config.spatial_merge_size` is 1.5",
+        ),
+        (
+            "\"window_size\": 112 -> \"window_size\": -112",
+            "`vision_config.window_size` is -112",
+        ),
+        ("[1, 3] -> [1, 99]", "names layer 99, and the tower has 4"),
+        ("[1, 3] -> [-3, 1]", "names layer -3, and the tower has 4"),
+    ] {
+        let done = tower(changed);
+        assert!(done.files.is_empty(), "{changed}");
+        done.says(NoteKind::Refused, says);
+    }
+}

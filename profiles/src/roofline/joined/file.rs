@@ -78,6 +78,10 @@ impl File {
                 if let (None, Some(origin)) = (table.get("origin"), nearest) {
                     table.insert("origin", origin.as_str().unwrap_or("").into());
                 }
+                if !name.is_empty() {
+                    seconds(&table)
+                        .map_err(|what| fault(format!("engine `{key}`, {stage}: {what}")))?;
+                }
                 engine.stages.insert(stage.to_owned(), table);
             }
             for (stage, item) in tables(item.get("unsupported")) {
@@ -111,6 +115,47 @@ impl File {
             engines,
             origins,
         })
+    }
+}
+
+/// Most seconds, GB/s or bytes that a measurement has: what is beyond is none.
+const MOST: f64 = 1e15;
+/// Least seconds that a stage or a token of it takes.
+const LEAST_S: f64 = 1e-9;
+
+/// Whether a measured stage has numbers that a measurement can have, and takes any time.
+fn seconds(table: &InlineTable) -> Result<(), String> {
+    let mut takes = 0.0_f64;
+    for (key, value) in table {
+        for number in numbers(value) {
+            if !(0.0..=MOST).contains(&number) {
+                return Err(format!("`{key}` is {number}, which nothing measured is"));
+            }
+            let copies = key == "gbps";
+            if copies && number <= LEAST_S {
+                return Err(format!("`{key}` is {number}: a copy moves bytes"));
+            }
+            if copies || key.ends_with("_s") || key == "table" {
+                takes = takes.max(number);
+            }
+        }
+    }
+    if takes < LEAST_S {
+        return Err(format!(
+            "it takes {takes} s, and what was measured takes time"
+        ));
+    }
+    Ok(())
+}
+
+/// All numbers of a value: alone, with an interval, or listed.
+fn numbers(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Integer(whole) => vec![*whole.value() as f64],
+        Value::Float(number) => vec![*number.value()],
+        Value::Array(list) => list.iter().flat_map(numbers).collect(),
+        Value::InlineTable(table) => table.iter().flat_map(|(_, value)| numbers(value)).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -363,3 +363,24 @@ fn another_architecture_of_the_same_size_does_not_join() {
     let doubt = read(None, Some("qwen2")).expect("told, not refused");
     assert!(doubt.contains("and `model_type` is `qwen2`"), "{doubt}");
 }
+
+/// To see it fail, take any number.
+#[test]
+fn what_no_measurement_has_is_refused() {
+    let decode = "per_token_s = { value = 0.05,";
+    for (number, says) in [
+        ("nan", "`per_token_s` is NaN"),
+        ("inf", "`per_token_s` is inf"),
+        ("-0.076", "`per_token_s` is -0.076"),
+        ("0", "it takes 0 s"),
+        ("1e-300", "it takes"),
+        ("1e300", "`per_token_s` is 1"),
+    ] {
+        let to = format!("per_token_s = {{ value = {number},");
+        let faults = join(&[measured(&[(decode, &to)])]).expect_err(number);
+        assert!(
+            faults[0].contains("engine `cpu`, decode") && faults[0].contains(says),
+            "{number}: {faults:?}"
+        );
+    }
+}

@@ -124,14 +124,14 @@ fn factors_of_another_instruction_set_are_assumed_with_a_wide_interval() {
     // Without knowing how far such factors miss there is no prediction.
     let costs = costs_of(&chip, &shape(), "q4_0", &all);
     assert!(
-        said(&costs).contains("no CPU with toy has been measured with q4_0"),
+        said(&costs).contains("no CPU with neon has been measured with q4_0"),
         "{}",
         said(&costs)
     );
     all.spread.insert("cpu by another isa".to_owned(), 1.2);
     let costs = costs_of(&chip, &shape(), "q4_0", &all);
     let told = said(&costs);
-    assert!(told.contains("cpu: predicted with factors of llama.cpp/cpu+other on c, d, which do not compute by toy"), "{told}");
+    assert!(told.contains("cpu: predicted with factors of llama.cpp/cpu+other on c, d, which do not compute by neon"), "{told}");
     sim::load::check_costs("m", &costs.toml)
         .unwrap_or_else(|faults| panic!("{faults}\n{}", costs.toml));
     let file: toml::Value = toml::from_str(&costs.toml).expect("it is TOML");
@@ -142,10 +142,10 @@ fn factors_of_another_instruction_set_are_assumed_with_a_wide_interval() {
     assert_eq!(file["origins"][origin]["kind"].as_str(), Some("assumed"));
     // Its own factors come first, and what an NPU's weights are is no type of llama.cpp.
     let own = all.family["llama.cpp/cpu+other"].clone();
-    all.family.insert("llama.cpp/cpu+toy".to_owned(), own);
+    all.family.insert("llama.cpp/cpu+neon".to_owned(), own);
     let costs = costs_of(&chip, &shape(), "q4_0", &all);
     assert!(
-        said(&costs).contains("factors of llama.cpp/cpu+toy on c, d; npu"),
+        said(&costs).contains("factors of llama.cpp/cpu+neon on c, d; npu"),
         "{}",
         said(&costs)
     );
