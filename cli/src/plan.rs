@@ -155,22 +155,8 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
         Axis::parse(&question.maximise)
             .map_err(|text| Failure::usage(text, "as in `--max streams`"))?
     };
-    if let Some(by) = &arguments.by
-        && second(by)? == axis
-    {
-        return Err(Failure::usage(
-            format!("`--by {by}` is what is made as large as possible already"),
-            "the second load of a plot is another one",
-        ));
-    }
-    if arguments.by.is_some() && cases.len() > 1 {
-        return Err(Failure::usage(
-            format!(
-                "`--by` draws one chip and model, and there are {}",
-                cases.len()
-            ),
-            "name one of them; without `--by` they are drawn side by side",
-        ));
+    if let Some(by) = &arguments.by {
+        drawn_against(by, axis, cases.len())?;
     }
     let range = range(arguments, axis, by_model, &base)?;
     let mut plans = Vec::new();
@@ -212,6 +198,23 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         Err(Failure::No)
     }
+}
+
+/// Refuses a plot whose second load is the first, or that would be of several chips.
+fn drawn_against(by: &str, axis: Axis, cases: usize) -> Result<(), Failure> {
+    if second(by)? == axis {
+        return Err(Failure::usage(
+            format!("`--by {by}` is what is made as large as possible already"),
+            "the second load of a plot is another one",
+        ));
+    }
+    if cases > 1 {
+        return Err(Failure::usage(
+            format!("`--by` draws one chip and model, and there are {cases}"),
+            "name one of them; without `--by` they are drawn side by side",
+        ));
+    }
+    Ok(())
 }
 
 /// The scenario and what is asked of it: of a file with a question, or of the options.

@@ -7,21 +7,18 @@
 mod boards;
 mod by_size;
 mod programs;
+mod reports;
 mod stream;
 mod unit;
 
 use std::fmt::Write as _;
 
-use super::headings::Headings;
-use super::markdown::{cells, is_rule};
 use super::note::{NoteKind, Notes};
 use super::row::Place;
-use super::text::{self, lines, slug};
+use super::text::{self, slug};
 use super::toml_text::{comment, number, origin, quantity, string};
 use super::{Options, Output, Source};
-use boards::{Columns, chip_of, listed};
-use programs::rates;
-use stream::{Stream, babel_engine};
+use reports::read;
 
 /// What moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,180 +127,6 @@ fn is_sane(rate: &Rate, notes: &mut Notes) -> bool {
 fn is_chip(chip: &str, name: &str) -> bool {
     let mut words = chip.split([' ', ',', '(', ')']);
     chip.eq_ignore_ascii_case(name) || words.any(|word| word.eq_ignore_ascii_case(name))
-}
-
-fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Board> {
-    if text.trim_start().starts_with(['{', '[']) {
-        return by_size::json(file, text, notes);
-    }
-    let none = || Board {
-        file: file.to_owned(),
-        engine: "cpu",
-        ..Board::default()
-    };
-    let mut board = none();
-    let mut boards = Vec::new();
-    let mut columns: Option<(Columns, bool)> = None;
-    let mut stream = Stream::None;
-    let mut topology = false;
-    let mut headings = Headings::default();
-    // Whether rates stand under several headings: then these are a part of their names.
-    let mut apart = false;
-    // The title that stands behind the last line of a report, where that had no end.
-    let mut glued = None;
-    for (line, text) in lines(text) {
-        if let Some((cells, closed)) = cells(text) {
-            if is_rule(&cells) {
-                continue;
-            }
-            match &columns {
-                Some((_, true)) if !closed => notes.skip(file, line, super::markdown::CUT),
-                Some((columns, _)) => boards.extend(listed(file, line, columns, &cells, notes)),
-                None => columns = Some((Columns::of(file, line, &cells, notes), closed)),
-            }
-            continue;
-        }
-        columns = None;
-        let trimmed = text.trim().trim_start_matches("* ");
-        let title = text.strip_prefix("# ");
-        let header = report(trimmed);
-        let implementation = babel_engine(trimmed);
-        // Several reports in one: another title or header behind rates is another board, another implementation may be
-        // another engine.
-        let again = trimmed.starts_with("Tested with sbc-bench");
-        let another = title.is_some() || header.is_some() || implementation.is_some() || again;
-        if another && !board.rates.is_empty() {
-            boards.push(close(std::mem::replace(&mut board, none()), notes));
-            (stream, topology) = (Stream::None, false);
-        }
-        if let Some(name) = title.or(header).or(glued.filter(|_| again))
-            && board.name.is_empty()
-        {
-            name.trim().clone_into(&mut board.name);
-        }
-        match implementation {
-            Some(Ok(engine)) => board.engine = engine,
-            Some(Err(why)) => {
-                notes.skip(file, line, why);
-                stream = Stream::Other;
-            }
-            None => {}
-        }
-        if trimmed.starts_with("Tested with sbc-bench") {
-            let about = trimmed.split(". Full info").next().unwrap_or(trimmed);
-            board.about.push(about.to_owned());
-        }
-        if trimmed.starts_with("Kernel ") && trimmed.contains("CONFIG_HZ") {
-            board.about.push(trimmed.to_owned());
-        }
-        if trimmed.contains(", Kernel:") && board.chip.is_none() {
-            let (chip, id) = chip_of(trimmed.split(", Kernel:").next().unwrap_or(""));
-            board.chip = Some(chip.to_owned());
-            board.about.extend(id.map(|id| format!("Chip ID: {id}")));
-        }
-        // Lines of `CPU cluster policy speed speed type`.
-        if trimmed.starts_with("CPU ") && trimmed.contains("policy") {
-            topology = true;
-        } else if topology {
-            let mut words = trimmed.split_whitespace();
-            let numbered = words
-                .next()
-                .is_some_and(|word| word.parse::<u64>() == Ok(board.cores));
-            if numbered {
-                board.cores += 1;
-            } else {
-                topology = false;
-            }
-        }
-        if title.is_none() {
-            headings.take(text);
-        }
-        if !trimmed.is_empty() {
-            glued = trimmed.rsplit_once("# ").map(|(_, name)| name);
-        }
-        let found = rates(file, line, trimmed, notes);
-        let stated = stream.row(file, line, trimmed, notes);
-        // Rates under another heading are of another board, or of another setting.
-        let section = headings.path(None);
-        if !(found.is_empty() && stated.is_none()) {
-            if !board.rates.is_empty() && board.section != section {
-                apart = true;
-                let next = Board {
-                    rates: Vec::new(),
-                    ..board.clone()
-                };
-                let mut done = std::mem::replace(&mut board, next);
-                done.under();
-                boards.push(close(done, notes));
-            }
-            board.section = section;
-        }
-        board.rates.extend(found);
-        if let Some(threads) = stream::threads(trimmed) {
-            // Rates of other threads are of another thing, on the same board.
-            if !board.rates.is_empty() && board.threads != Some(threads) {
-                let next = Board {
-                    rates: Vec::new(),
-                    ..board.clone()
-                };
-                boards.push(close(std::mem::replace(&mut board, next), notes));
-            }
-            board.threads = Some(threads);
-        }
-        if let Some(mut rate) = stated {
-            if let Some(threads) = board.threads {
-                _ = write!(rate.what, ", {threads} threads");
-            }
-            board.rates.push(rate);
-        }
-    }
-    if !board.rates.is_empty() {
-        if apart {
-            board.under();
-        }
-        boards.push(close(board, notes));
-    }
-    if apart {
-        let text = "rates stand under several headings, and nothing says that these are of one board and setting: each is an output of its own (`--only board=NAME`)";
-        notes.add(NoteKind::Warning, file, None, text);
-    }
-    boards
-}
-
-impl Board {
-    /// Has its headings as a part of its name.
-    fn under(&mut self) {
-        if let Some(section) = &self.section {
-            self.name = if self.name.is_empty() {
-                section.clone()
-            } else {
-                format!("{}, {section}", self.name)
-            };
-        }
-    }
-}
-
-/// The board of the line that a log of sbc-bench begins with: `sbc-bench v0.9.72 Radxa ROCK 5B (Tue, 12 May 2026 …)`.
-fn report(line: &str) -> Option<&str> {
-    let (version, rest) = line.strip_prefix("sbc-bench v")?.split_once(' ')?;
-    let numbered = version.starts_with(|c: char| c.is_ascii_digit());
-    // A date stands behind it in brackets.
-    let name = match rest.rsplit_once(" (") {
-        Some((name, date)) if date.contains(':') => name,
-        _ => rest,
-    };
-    (numbered && !name.trim().is_empty()).then(|| name.trim())
-}
-
-/// A board whose report is over, under a name.
-fn close(mut board: Board, notes: &mut Notes) -> Board {
-    if board.name.is_empty() {
-        let file = board.file.rsplit(['/', '\\']).next();
-        board.name = slug(file.unwrap_or(&board.file));
-    }
-    let text = format!("{}: {} rates", board.name, board.rates.len());
-    notes.add(NoteKind::Read, &board.file, None, text);
-    board
 }
 
 fn output(board: &Board, options: &Options, notes: &mut Notes) -> Output {

@@ -242,7 +242,10 @@ impl Record {
                 continue;
             }
             let key = match name.as_str() {
-                "build_commit" | "build_number" | "cpu_info" | "gpu_info" => continue,
+                // `soc` and `build` are joined with what llama-bench itself says of them.
+                "build_commit" | "build_number" | "cpu_info" | "gpu_info" | "soc" | "build" => {
+                    continue;
+                }
                 "backends" => "backend",
                 "model_type" => "model",
                 // Files of one type and name may hold different models.
@@ -251,8 +254,6 @@ impl Record {
                 "n_threads" => "threads",
                 "n_gpu_layers" => "ngl",
                 "flash_attn" => "fa",
-                // Joined with what llama-bench itself says of them.
-                "soc" | "build" => continue,
                 name => name,
             };
             // A column of somebody's own must not take the place of what is read from another.
