@@ -29,6 +29,8 @@ fn small() -> Plan {
         least: 2,
         most: 2,
         narrow: 0.0,
+        turns: 2,
+        turns_s: 60.0,
     }
 }
 
@@ -207,6 +209,37 @@ fn pairs_are_measured_in_turns() {
             .filter(|point| matches!(point, Point::Pair { busy: true, .. }));
         // Three kinds on two lanes, one on the third: 9 + 9 + 4 × 3.
         assert_eq!(pairs.count(), 30);
+    });
+}
+
+/// To see it fail, take the least turns for enough.
+#[test]
+fn a_slowdown_has_turns_until_it_is_narrow() {
+    in_time(|| {
+        let world = world("");
+        let plan = |narrow, turns_s| Plan {
+            pairs: true,
+            frames: vec![2],
+            queries: vec![(1, 2)],
+            encodes: 1,
+            beside: (1, 2),
+            turns: 5,
+            narrow,
+            turns_s,
+            ..small()
+        };
+        let counts = |plan| {
+            let measured = measure(&world, plan, Measured::default(), |_| {});
+            let pairs = measured.series.into_iter();
+            let pairs = pairs.filter(|(point, _)| matches!(point, Point::Pair { .. }));
+            pairs
+                .map(|(_, series)| series.wall.len())
+                .collect::<Vec<_>>()
+        };
+        let all = |counts: Vec<usize>, count| counts.iter().all(|&is| is == count);
+        assert!(all(counts(plan(0.0, 60.0)), 5), "none is as narrow as that");
+        assert!(all(counts(plan(f64::INFINITY, 60.0)), 2), "any is");
+        assert!(all(counts(plan(0.0, 0.0)), 2), "there is no time");
     });
 }
 

@@ -1,5 +1,7 @@
 //! Measures lanes beside each other: reading memory, in pairs, and all at once.
 
+use std::time::Instant;
+
 use sim::spec::model::StageKind;
 use sim::world::LaneId;
 
@@ -153,6 +155,21 @@ impl Measurer<'_> {
         Ok(())
     }
 
+    /// Whether a slowdown is not known well enough: a single decode of a GPU varies by 10 % on a shared host, and
+    /// what four of them differ by is no slowdown.
+    fn wants_turn(&self, [alone, busy]: &[Point; 2], began: Instant) -> bool {
+        if self.short_of(alone) || self.short_of(busy) {
+            return true;
+        }
+        let slowdown = self.measured.turns(alone, busy);
+        let wide = slowdown
+            .half_width()
+            .is_none_or(|half| half > self.plan.narrow);
+        let left = slowdown.wall.len() < self.plan.turns as usize
+            && began.elapsed().as_secs_f64() < self.plan.turns_s;
+        wide && left
+    }
+
     /// Times a stage alone, for the first point, and with others busy, for the second, in turns.
     fn in_turns(
         &mut self,
@@ -160,7 +177,8 @@ impl Measurer<'_> {
         others: &[(LaneId, StageKind)],
         points: &[Point; 2],
     ) -> Result<(), EngineError> {
-        while points.iter().any(|point| self.short_of(point)) {
+        let began = Instant::now();
+        while self.wants_turn(points, began) {
             for (point, together) in points.iter().zip([false, true]) {
                 let mut busy = Vec::new();
                 for &(lane, kind) in others.iter().filter(|_| together) {

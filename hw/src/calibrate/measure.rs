@@ -45,7 +45,7 @@ pub struct Measurer<'w> {
     pub(super) registry: Arc<Registry>,
     pub(super) bench: Bench,
     pub(super) plan: Plan,
-    measured: Measured,
+    pub(super) measured: Measured,
     listener: Box<dyn FnMut(&Event) + 'w>,
     /// Stages that have run on an engine.
     warm: BTreeSet<(EngineId, StageKind, u64)>,

@@ -34,8 +34,12 @@ pub struct Plan {
     pub least: u32,
     /// Walks at most.
     pub most: u32,
-    /// Relative half-width of the 95 % interval of the mean that is narrow enough.
+    /// Relative half-width of the 95 % interval of the mean that is narrow enough; of a slowdown too.
     pub narrow: f64,
+    /// Turns at most, alone and beside, in which a slowdown is measured that is not narrow; at least `least`.
+    pub turns: u32,
+    /// Seconds after which no more turns are begun, but the least.
+    pub turns_s: f64,
 }
 
 impl Plan {
@@ -55,6 +59,8 @@ impl Plan {
             least: 4,
             most: 5,
             narrow: 0.03,
+            turns: 16,
+            turns_s: 6.0,
         }
         .reaching(world)
         .fitting(world)
@@ -80,6 +86,8 @@ impl Plan {
             least: 5,
             most: 20,
             narrow: 0.015,
+            turns: 40,
+            turns_s: 60.0,
             ..Self::quick(world)
         }
         .reaching(world)
@@ -97,6 +105,7 @@ impl Plan {
             rest_s: 0.0,
             least: 1,
             most: 1,
+            turns: 1,
             ..Self::quick(world)
         }
         .fitting(world)

@@ -168,6 +168,20 @@ impl Measured {
             .fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
     }
 
+    /// Time beside ÷ time alone, turn by turn.
+    pub fn turns(&self, alone: &Point, busy: &Point) -> Series {
+        let wall = |point| {
+            self.series
+                .get(point)
+                .map_or(&[][..], |series| &series.wall)
+        };
+        let turns = wall(busy).iter().zip(wall(alone));
+        Series {
+            wall: turns.map(|(busy, alone)| busy / alone).collect(),
+            cpu: Vec::new(),
+        }
+    }
+
     /// The widest interval of a stage's mean, as a share of it.
     pub(super) fn widest(&self, wanted: impl Fn(&Point) -> bool) -> f64 {
         self.series
