@@ -360,6 +360,42 @@ fn of_machine(world: &World, factor: impl Fn(usize, usize) -> f64) -> Measured {
     measured
 }
 
+/// To see it fail, write the slowdown alone.
+#[test]
+fn a_slowdown_has_the_interval_that_its_turns_leave() {
+    let world = world("");
+    // Turns alone take 0.1 s.
+    let cell = |beside: [f64; 3]| {
+        let mut measured = ideal(&world);
+        for (point, series) in &mut measured.series {
+            match point {
+                Point::Pair { busy: true, .. } => series.wall = beside.to_vec(),
+                Point::Pair { busy: false, .. } => series.wall = vec![0.1; 3],
+                _ => {}
+            }
+        }
+        let profile = profile(&world, &measured, None, SOC, &provenance()).unwrap();
+        let soc = check_soc("soc.toml", &profile.soc).unwrap_or_else(|faults| panic!("{faults}"));
+        let mut cells = soc.iter().filter(|it| it.path.ends_with("slowdown[0][0]"));
+        let cell = cells.next().expect("there is one");
+        (cell.value, cell.interval)
+    };
+    let near = |interval: Option<(f64, f64)>, ends: (f64, f64)| {
+        let (low, high) = interval.expect("it has one");
+        assert!(
+            (low - ends.0).abs() < 1e-3 && (high - ends.1).abs() < 1e-3,
+            "{low}, {high}"
+        );
+    };
+    // Student's t of two degrees of freedom, 4.30, times 0.05 ÷ √3.
+    let (value, ends) = cell([0.120, 0.125, 0.130]);
+    assert!((value - 1.25).abs() < 1e-12);
+    near(ends, (1.1259, 1.3741));
+    // One that may be none, and one that is less than none.
+    near(cell([0.098, 0.101, 0.104]).1, (1.0, 1.0845));
+    assert_eq!(cell([0.088, 0.091, 0.094]), (1.0, None));
+}
+
 #[test]
 fn a_machine_that_is_slower_at_one_time_makes_no_stage_vary_within_a_run() {
     let world = world("");

@@ -41,6 +41,8 @@ pub struct Slowdown {
     pub beside: StageKind,
     /// Time beside ÷ time alone, as measured; noise may make it less than 1.
     pub factor: f64,
+    /// Half its 95 % interval, as a share of it, by what turns differ by; `None`: a single turn.
+    pub half_width: Option<f64>,
     /// The part of it that comes from sharing CPU cores, as the simulator has it: pins say so, and it is
     /// not the memory's.
     pub cpu: f64,
@@ -165,13 +167,13 @@ fn slowdowns(world: &World, measured: &Measured) -> Vec<Slowdown> {
             beside: *beside,
             busy: false,
         };
-        let alone = measured.series.get(&alone)?.median()?;
         Some(Slowdown {
             victim: victim.clone(),
             does: *does,
             aggressor: aggressor.clone(),
             beside: *beside,
-            factor: series.median()? / alone,
+            factor: series.median()? / measured.series.get(&alone)?.median()?,
+            half_width: measured.turns(&alone, point).half_width(),
             cpu: cpu_factor(world, [(victim, *does), (aggressor, *beside)])?,
         })
     });

@@ -217,8 +217,16 @@ pub struct Pair {
     /// Memory intensities μ of the aggressor, rising, within [0, 1].
     pub aggressor_mu: Vec<f64>,
     /// Slowdown (time beside ÷ time alone, at least 1) by victim row and aggressor column.
-    #[schemars(extend("x-numbers" = true), inner(inner(range(max = RATIO_MAX))))]
-    pub slowdown: Vec<Vec<f64>>,
+    #[schemars(transform = at_least_alone)]
+    pub slowdown: Vec<Vec<Quantity>>,
+}
+
+/// Bounds of each cell of a grid of slowdowns: beside another, nothing takes less than alone.
+fn at_least_alone(schema: &mut schemars::Schema) {
+    if let Some(cell) = schema.pointer_mut("/items/items") {
+        cell["minimum"] = 1.into();
+        cell["maximum"] = RATIO_MAX.into();
+    }
 }
 
 /// Power beyond the engines'.

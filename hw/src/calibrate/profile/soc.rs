@@ -72,7 +72,7 @@ pub(super) fn soc_text(
         origin(
             "calibrated_pairs",
             format!(
-                "{date}, {host}, {versions}: a stage of one lane, alone and beside another that is kept busy, in turns; medians, divided by what sharing pinned cores comes to. What came out below 1 by noise is 1"
+                "{date}, {host}, {versions}: a stage of one lane, alone and beside another that is kept busy, in turns; medians, divided by what sharing pinned cores comes to, with the 95 % interval of turns. What came out below 1 by noise is 1"
             ),
         );
         let mut array = ArrayOfTables::new();
@@ -114,8 +114,50 @@ fn intensity(world: &World, quality: &Quality, port: f64) -> f64 {
     (costs.alone.at(n, context).bytes / (port * 1e9) / secs).clamp(0.0, 1.0)
 }
 
+/// A slowdown and its interval; each is at least 1.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Cell {
+    fn of(slowdown: &Slowdown) -> Self {
+        let value = slowdown.factor / slowdown.cpu;
+        let half = slowdown.half_width.unwrap_or(0.0) * value;
+        Self {
+            value,
+            low: value - half,
+            high: value + half,
+        }
+    }
+
+    /// The mean of those that share a knot. What they differ from the truth by they may have in common.
+    fn mean(cells: &[Self]) -> Option<Self> {
+        let count = cells.len() as f64;
+        let mean = |of: fn(&Self) -> f64| (cells.iter().map(of).sum::<f64>() / count).max(1.0);
+        (!cells.is_empty()).then(|| Self {
+            value: mean(|cell| cell.value),
+            low: mean(|cell| cell.low),
+            high: mean(|cell| cell.high),
+        })
+    }
+
+    fn write(self) -> Value {
+        if self.low == self.high {
+            return self.value.into();
+        }
+        let mut table = InlineTable::new();
+        table.insert("value", self.value.into());
+        table.insert("low", self.low.into());
+        table.insert("high", self.high.into());
+        table.into()
+    }
+}
+
 /// Intensity of the victim, of the aggressor, and the slowdown.
-type Knot = (f64, f64, f64);
+type Knot = (f64, f64, Cell);
 
 /// A grid by ordered pair of engines, over the intensities of what was run.
 fn grids(
@@ -140,7 +182,7 @@ fn grids(
         let (victim, aggressor) = (slowdown.victim.as_str(), slowdown.aggressor.as_str());
         if let (Some(a), Some(b)) = (mu(victim, slowdown.does), mu(aggressor, slowdown.beside)) {
             let knots = pairs.entry((victim, aggressor)).or_default();
-            knots.push((a, b, slowdown.factor / slowdown.cpu));
+            knots.push((a, b, Cell::of(slowdown)));
         }
     }
     let mut tables = Vec::new();
@@ -163,16 +205,14 @@ fn grids(
             values
         };
         let (rows, columns) = (axis(|knot| knot.0), axis(|knot| knot.1));
-        // Stages of one intensity share a knot: the mean of what they came to.
+        // Stages of one intensity share a knot.
         let at = |row: f64, column: f64| {
             let same = knots
                 .iter()
                 .filter(|knot| knot.0 == row && knot.1 == column);
-            let (sum, count) =
-                same.fold((0.0, 0.0), |(sum, count), knot| (sum + knot.2, count + 1.0));
-            (count > 0.0).then(|| (sum / count).max(1.0))
+            Cell::mean(&same.map(|knot| knot.2).collect::<Vec<_>>())
         };
-        let grid: Option<Vec<Vec<f64>>> = rows
+        let grid: Option<Vec<Vec<Cell>>> = rows
             .iter()
             .map(|&row| columns.iter().map(|&column| at(row, column)).collect())
             .collect();
@@ -196,7 +236,7 @@ fn grids(
         table["aggressor_mu"] = value(columns.into_iter().collect::<Value>());
         let grid: Value = grid
             .into_iter()
-            .map(|row| row.into_iter().collect::<Value>())
+            .map(|row| row.into_iter().map(Cell::write).collect::<Value>())
             .collect();
         table["slowdown"] = value(grid);
         tables.push(table);
