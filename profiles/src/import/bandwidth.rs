@@ -13,6 +13,7 @@ mod unit;
 
 use std::fmt::Write as _;
 
+use super::markdown;
 use super::note::{NoteKind, Notes};
 use super::row::Place;
 use super::text::{self, slug};
@@ -63,7 +64,7 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
         let Some(text) = text::whole(source, notes) else {
             continue;
         };
-        let mut found = read(&file, &text, notes);
+        let mut found = read(&file, &markdown::framed(&text), notes);
         found.retain_mut(|board| {
             board.rates.retain(|rate| is_sane(rate, notes));
             !board.rates.is_empty()

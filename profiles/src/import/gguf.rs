@@ -38,6 +38,15 @@ pub(crate) fn import(sources: Vec<Source>, options: &Options, notes: &mut Notes)
         (None, _) => {}
         (Some(tower), None) if models.len() == 1 => {
             for model in &mut models {
+                if let (Some(made), Some(wanted)) = (tower.width, model.width)
+                    && made != wanted
+                {
+                    let text = format!(
+                        "it makes embeddings of {made} numbers (`clip.vision.projection_dim`), and {} takes {wanted}: it is another model's projector",
+                        model.file
+                    );
+                    notes.add(NoteKind::Warning, &tower.file, None, text);
+                }
                 model.sees = true;
                 model.tower_file = Some(tower.file.clone());
                 model.tokens_per_frame.clone_from(&tower.tokens_per_frame);
@@ -172,6 +181,7 @@ fn language(model: &Model, architecture: &str, notes: &mut Notes) -> Option<Fact
         name,
         file: file.clone(),
         layers,
+        width: header.number(&format!("{architecture}.embedding_length")),
         max_context: header
             .number(&format!("{architecture}.context_length"))
             .map(|tokens| Known::new(tokens, format!("`{architecture}.context_length`"))),
@@ -186,6 +196,14 @@ fn language(model: &Model, architecture: &str, notes: &mut Notes) -> Option<Fact
     };
     if header.tensors > 0 && model.lacks.is_none() {
         facts.weights = header.weights(file, model.files, notes);
+        let stated = header.number(&format!("{architecture}.block_count"));
+        let (blocks, stated) = (header.blocks(), stated.unwrap_or(0.0));
+        if (blocks as f64) < stated {
+            let text = format!(
+                "it has tensors of {blocks} of the {stated} layers that `{architecture}.block_count` states: the weights are those that are there"
+            );
+            notes.add(NoteKind::Warning, file, None, text);
+        }
     }
     let quant = header
         .number("general.file_type")
@@ -259,9 +277,12 @@ fn tower(header: &Header, file: &str, options: &Options, notes: &mut Notes) -> F
         .unwrap_or_default();
     let (size, patch) = (number("image_size"), number("patch_size"));
     let merge = number("spatial_merge_size").or_else(|| number("projector.scale_factor"));
+    // Converters before 2025 wrote CLIP's own width there; they gave no type either.
+    let of_model = header.text("general.type").as_deref() == Some("mmproj");
     let mut facts = Facts {
         file: file.to_owned(),
         sees: true,
+        width: number("projection_dim").filter(|_| of_model),
         ..Facts::default()
     };
     let merged = match kind.as_str() {

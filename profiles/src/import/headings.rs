@@ -1,5 +1,7 @@
 //! The headings of Markdown that a line stands under.
 
+use super::markdown::unquoted;
+
 /// Headings by level, from the outermost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Headings(Vec<(usize, String)>);
@@ -7,7 +9,7 @@ pub(crate) struct Headings(Vec<(usize, String)>);
 impl Headings {
     /// Takes a line; whether it is a heading (`## Rock 5B`).
     pub(crate) fn take(&mut self, line: &str) -> bool {
-        let line = line.trim();
+        let line = unquoted(line).trim_end();
         let level = line.chars().take_while(|c| *c == '#').count();
         let text = line.trim_matches('#').trim();
         if !(1..=6).contains(&level) || text.is_empty() || !line[level..].starts_with(' ') {

@@ -1,13 +1,20 @@
 //! Tables of Markdown within any text: posts, logs, terminals.
 
+use std::borrow::Cow;
+
 /// Why a row without its closing bar is left out where the table has them.
 pub(crate) const CUT: &str =
     "the row is cut off within its last cell: no `|` closes it, as the table's other lines";
 
+/// A line without the signs that quote it in a post, and its indentation.
+pub(crate) fn unquoted(line: &str) -> &str {
+    line.trim_start_matches(['>', ' ', '\t'])
+}
+
 /// The cells of a line that is a row of a table, trimmed; `None` if it is none. A quoted post's `>` is passed
 /// over. The flag tells whether the row is closed by a bar: one that is not may have been cut.
 pub(crate) fn cells(line: &str) -> Option<(Vec<String>, bool)> {
-    let line = line.trim_start_matches(['>', ' ', '\t']).trim_end();
+    let line = unquoted(line).trim_end();
     // Some forums escape every bar of a table.
     let unescaped;
     let line = if line.starts_with("\\|") {
@@ -22,6 +29,50 @@ pub(crate) fn cells(line: &str) -> Option<(Vec<String>, bool)> {
         parts.pop();
     }
     Some((parts.into_iter().map(clean).collect(), closed))
+}
+
+/// A text whose tables have bars at both ends of their lines, which GitHub lets people leave out. Such a table is one by
+/// its rule, `--- | ---:`, of as many cells as the line above; it ends with the first line that has no bar.
+pub(crate) fn framed(text: &str) -> Cow<'_, str> {
+    if !text.lines().any(is_bare_rule) {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let mut whole = String::with_capacity(text.len() + lines.len());
+    let mut within = false;
+    for (index, line) in lines.iter().enumerate() {
+        let begins = || {
+            let rule = lines.get(index + 1).filter(|next| is_bare_rule(next))?;
+            (bare(line)?.1.len() == bare(rule)?.1.len()).then_some(())
+        };
+        within = within && line.contains('|') || begins().is_some();
+        match bare(line).filter(|_| within) {
+            Some((quote, cells)) => {
+                whole += quote;
+                for cell in cells {
+                    whole += "|";
+                    whole += cell;
+                }
+                whole += "|\n";
+            }
+            None => whole += line,
+        }
+    }
+    Cow::Owned(whole)
+}
+
+/// The sign of a quotation, and the cells of a line that has bars but does not begin with one.
+fn bare(line: &str) -> Option<(&str, Vec<&str>)> {
+    let row = unquoted(line);
+    let quote = &line[..line.len() - row.len()];
+    let row = row.trim_end();
+    let cells = split(row.strip_suffix('|').unwrap_or(row));
+    (!row.starts_with(['|', '\\']) && cells.len() > 1).then_some((quote, cells))
+}
+
+fn is_bare_rule(line: &str) -> bool {
+    let cells = bare(line).map(|(_, cells)| cells.into_iter().map(|cell| cell.trim().to_owned()));
+    cells.is_some_and(|cells| is_rule(&cells.collect::<Vec<_>>()))
 }
 
 /// What stands between bars; one behind a backslash is a character of its cell.

@@ -129,6 +129,8 @@ pub(crate) struct Facts {
     pub(crate) vision_weights: Option<Known>,
     pub(crate) tokens_per_frame: Option<Known>,
     pub(crate) max_context: Option<Known>,
+    /// Numbers of a token's embedding: of the model's, or of those that a projector makes.
+    pub(crate) width: Option<f64>,
     /// Whether it has a vision tower at all.
     pub(crate) sees: bool,
     /// How to supply a missing number of tokens a frame, of a model that has a vision tower.

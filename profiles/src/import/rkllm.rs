@@ -9,7 +9,7 @@ mod whole;
 
 use super::costs::SECTION;
 use super::headings::Headings;
-use super::markdown::{cells, is_rule};
+use super::markdown::{cells, is_rule, unquoted};
 use super::note::{NoteKind, Notes};
 use super::row::{Identity, Place, Row, Spread, Test};
 use super::text::{lines, nearest, out_of_bounds, positive, short};
@@ -45,7 +45,7 @@ pub fn read(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         platform: None,
         headings: Headings::default(),
         titles: lines(text)
-            .filter(|(_, line)| line.starts_with("# "))
+            .filter(|(_, line)| unquoted(line).starts_with("# "))
             .count(),
         table: None,
         loaded: Loaded::default(),
@@ -137,7 +137,7 @@ impl Reader<'_> {
                 return;
             }
             self.encoders.line(number, line);
-            let heading = line.trim_start();
+            let heading = unquoted(line);
             // The only title is the whole document's, and tells nothing apart.
             let title = heading.starts_with("# ") && self.titles == 1;
             if title || self.headings.take(heading) {

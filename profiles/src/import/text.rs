@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::Read;
 
+use super::markdown;
 use super::note::Notes;
 use super::row::Row;
 use super::{NoteKind, Source};
@@ -10,7 +11,7 @@ use super::{NoteKind, Source};
 /// Largest file that is read whole: none of these kinds comes near.
 pub(crate) const WHOLE_MAX: u64 = 256 << 20;
 
-/// Rows of every source by `read`, each with its text.
+/// Rows of every source by `read`, each with its text, whose tables have all their bars.
 pub(crate) fn each(
     sources: Vec<Source>,
     notes: &mut Notes,
@@ -20,7 +21,7 @@ pub(crate) fn each(
     for source in sources {
         let name = source.name.clone();
         if let Some(text) = whole(source, notes) {
-            rows.extend(read(&name, &text, notes));
+            rows.extend(read(&name, &markdown::framed(&text), notes));
         }
     }
     rows

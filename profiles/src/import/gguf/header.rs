@@ -81,6 +81,15 @@ impl Header {
         self.head
     }
 
+    /// How many layers have tensors.
+    pub(super) fn blocks(&self) -> usize {
+        let numbers = self.names.iter().filter_map(|name| {
+            let (number, _) = name.strip_prefix("blk.")?.split_once('.')?;
+            number.parse::<u64>().ok()
+        });
+        numbers.collect::<BTreeSet<_>>().len()
+    }
+
     /// Whether a key is there.
     pub(super) fn has(&self, key: &str) -> bool {
         self.values.contains_key(key)

@@ -71,7 +71,7 @@ pub(super) fn rows(file: &str, text: &str, notes: &mut Notes) -> Vec<Row> {
         if start < done {
             continue;
         }
-        let trimmed = line.trim_start_matches(['>', ' ', '\t']).trim_end();
+        let trimmed = markdown::unquoted(line).trim_end();
         if let Some((first, mut sql)) = statement.take() {
             sql.push(' ');
             sql += trimmed;

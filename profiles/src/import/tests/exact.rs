@@ -237,11 +237,63 @@ fn a_projector_s_tiles_are_counted_or_said() {
         };
         let done = run_bytes(Kind::Gguf, &options, &files, true);
         assert_eq!(done.number("visual_tokens_per_frame"), tokens, "{frame:?}");
-        assert_eq!(done.notes.any(NoteKind::Warning), !said.is_empty());
+        assert_eq!(done.said().contains("1 tile a frame"), !said.is_empty());
         if !said.is_empty() {
             done.says(NoteKind::Warning, said);
         }
     }
+}
+
+/// To see it fail, take any projector.
+#[test]
+fn a_projector_of_another_model_is_told() {
+    for (width, typed, told) in [(640, true, false), (1024, true, true), (768, false, false)] {
+        let mut tower = projector("idefics3", &[("clip.vision.projection_dim", width)]);
+        if typed {
+            tower = with_text(&tower, "general.type", "mmproj");
+        }
+        let model = gguf(3, false);
+        let files = [("lm.gguf", &model[..]), ("mm.gguf", &tower[..])];
+        let done = run_bytes(Kind::Gguf, &Options::default(), &files, true);
+        let says = "mm.gguf: it makes embeddings of 1024 numbers (`clip.vision.projection_dim`), and lm.gguf takes 640";
+        assert_eq!(done.said().contains(says), told, "{}", done.said());
+        assert_eq!(
+            done.said().contains("makes embeddings"),
+            told,
+            "{}",
+            done.said()
+        );
+    }
+}
+
+/// A header with one more key, the first.
+fn with_text(header: &[u8], key: &str, value: &str) -> Vec<u8> {
+    let keys = u64::from_le_bytes(header[16..24].try_into().expect("eight bytes"));
+    let mut whole = header[..16].to_vec();
+    whole.extend((keys + 1).to_le_bytes());
+    for (index, text) in [key, value].into_iter().enumerate() {
+        if index == 1 {
+            whole.extend(8_u32.to_le_bytes());
+        }
+        whole.extend((text.len() as u64).to_le_bytes());
+        whole.extend(text.as_bytes());
+    }
+    whole.extend(&header[24..]);
+    whole
+}
+
+/// To see it fail, take the weights for the model's whatever they are of.
+#[test]
+fn a_file_with_tensors_of_some_layers_is_told() {
+    let model = gguf(3, false);
+    let done = run_bytes(
+        Kind::Gguf,
+        &Options::default(),
+        &[("lm.gguf", &model[..])],
+        true,
+    );
+    let says = "tensors of 1 of the 4 layers that `toy.block_count` states";
+    done.says(NoteKind::Warning, says);
 }
 
 #[test]

@@ -276,3 +276,37 @@ fn stage_tables_take_decimal_commas() {
         "`Prefill(len=196)` RK3588(w8a8): `1,025` is 1025 or 1.025: write it without a comma",
     );
 }
+
+/// To see it fail, read a text as it is.
+#[test]
+fn a_table_may_lack_the_bars_at_its_ends() {
+    let bare = |text: &'static str| {
+        // A first cell that is empty needs the bar before it.
+        let row = |line: &'static str| line.strip_prefix('|').filter(|row| !row.starts_with(" |"));
+        let lines = text.lines().map(|line| match row(line) {
+            Some(row) => row.strip_suffix('|').unwrap_or(row).trim(),
+            None => line,
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let quoted = |text: &str| text.replace('\n', "\n> ");
+    for (kind, text) in [(Kind::LlamaBench, TABLE), (Kind::Rkllm, RKLLM)] {
+        let read = |text: &str| run(kind, &Options::default(), &[("t.md", text)]);
+        let whole = read(text);
+        for text in [
+            bare(text),
+            quoted(&bare(text)),
+            bare(text).replace('\n', "\r\n"),
+        ] {
+            let done = read(&text);
+            assert_eq!(done.files, whole.files, "{text}");
+            assert_eq!(done.said(), whole.said(), "{text}");
+        }
+    }
+    // Bars make no table without a rule of as many cells.
+    for rule in ["", "--- | ---\n", "--- | --- | --- | 5\n"] {
+        let text = format!("model | test | n | t/s\n{rule}a | pp512 | 1 | 25\n");
+        let done = bench("t.md", &text);
+        assert!(done.files.is_empty(), "{text}: {}", done.said());
+    }
+}
