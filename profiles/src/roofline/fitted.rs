@@ -13,6 +13,8 @@ pub(super) struct Fitted {
     family: String,
     /// Keys of the chips behind them.
     chips: BTreeSet<String>,
+    /// Whether the chip itself is one of them.
+    pub(super) own: bool,
     /// Why they do not speak for this engine, where they do not.
     pub(super) elsewhere: Option<Elsewhere>,
 }
@@ -68,6 +70,7 @@ impl Fitted {
             family: family.key.clone(),
             elsewhere: (family.kind == "npu" && !chips.is_empty() && !same)
                 .then_some(Elsewhere::Maker(word)),
+            own: chips.contains(&chip.key),
             chips,
         }
     }
