@@ -87,3 +87,25 @@ impl fmt::Display for Fitted {
         }
     }
 }
+
+/// On what the factors of measured chips were fitted, and how sure they are; `own`: the chip is one of them.
+pub(super) fn behind(own: bool, families: &[String]) -> String {
+    let chips = if own {
+        "measured chips, this one among them"
+    } else {
+        "other chips"
+    };
+    format!(
+        "fitted on {chips}{}; the interval holds 90 % of chips that were left out (crossinfer validate roofline)",
+        within(families)
+    )
+}
+
+/// What stands in brackets behind a text; nothing for nothing.
+pub(super) fn within(list: &[String]) -> String {
+    if list.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", list.join("; "))
+    }
+}

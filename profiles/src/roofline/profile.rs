@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::chip::{Chip, Engine};
 use super::efficiency::{Efficiencies, Family, Phase, Predicted};
-use super::fitted::{Elsewhere, Fitted};
+use super::fitted::{Elsewhere, Fitted, behind, within};
 use super::rows;
 use super::shape::{Shape, Vision};
 use super::soc;
@@ -253,28 +253,6 @@ pub fn costs(
         out.trim_end()
     );
     done
-}
-
-/// On what the factors of measured chips were fitted, and how sure they are; `own`: the chip is one of them.
-fn behind(own: bool, families: &[String]) -> String {
-    let chips = if own {
-        "measured chips, this one among them"
-    } else {
-        "other chips"
-    };
-    format!(
-        "fitted on {chips}{}; the interval holds 90 % of chips that were left out (crossinfer validate roofline)",
-        within(families)
-    )
-}
-
-/// What stands in brackets behind a text; nothing for nothing.
-fn within(list: &[String]) -> String {
-    if list.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", list.join("; "))
-    }
 }
 
 /// The family of an engine under the runtime that it has here.
