@@ -264,6 +264,12 @@ fn variants<'a>(
             continue;
         }
         for (at, value) in values.iter().enumerate() {
+            if value.trim().is_empty() {
+                return Err(Failure::usage(
+                    format!("`--{key}s {}` has an empty name", values.join(",")),
+                    "a name stands between every two commas: remove the comma, or name what is missing",
+                ));
+            }
             if values[..at]
                 .iter()
                 .any(|other| other.trim() == value.trim())
@@ -372,7 +378,11 @@ fn needs(cases: &[(String, Case<'_>)], targets: &[Target], format: Format) -> Re
 fn side_by_side(error: PlanError, alone: bool) -> Result<String, Failure> {
     match error {
         PlanError::Faults(faults) if !alone => {
-            let first = faults.list.first().map(|fault| fault.message.clone());
+            let first = faults.list.first().map(|fault| match &fault.help {
+                // What would be right: the names that there are, or a smaller model.
+                Some(help) => format!("{} ({help})", fault.message),
+                None => fault.message.clone(),
+            });
             Ok(first.unwrap_or_default())
         }
         PlanError::Question(why) if !alone => Ok(why),
@@ -476,23 +486,28 @@ fn draw(
         .iter()
         .flat_map(|plan| [plan.edge.meets, plan.edge.misses]);
     let top = edges.flatten().fold(0.0, f64::max);
-    let around = |axis: Axis, middle: f64| {
+    // No more is drawn than was asked for, nor where a load changes nothing.
+    let ranges = || plans.iter().map(|plan| plan.edge.range);
+    let least = ranges().map(|range| range.low).fold(f64::MAX, f64::min);
+    let most = ranges().map(|range| range.high).fold(0.0, f64::max);
+    let around = |axis: Axis, middle: f64, (least, most): (f64, f64)| {
         let low = if axis.whole() { 1.0 } else { middle / 4.0 };
         let high = if axis.whole() {
             (middle * 1.5).max(4.0)
         } else {
             middle * 4.0
         };
+        let (low, high) = (low.max(least), high.min(most));
         plan::grid(axis, Range { low, high }, CELLS)
     };
-    let columns = around(axis, top);
+    let columns = around(axis, top, (least, most));
     let (y, rows) = if let Some(by) = &arguments.by {
         let by = second(by)?;
         let (_, case) = &cases[0];
         let now = by
             .now(&case.text)
             .map_err(|text| Failure::usage(text, "check the scenario"))?;
-        let loads = around(by, now);
+        let loads = around(by, now, (0.0, f64::MAX));
         let all = plan::verdicts(case, targets, (axis, &columns), (by, &loads)).map_err(failed)?;
         let names = loads.iter().map(|load| format!("{load:.4}"));
         (by.unit().to_owned(), names.zip(all).collect())

@@ -9,7 +9,7 @@ use profiles::import::{Kind, Options, Source, gguf, hf_config, import};
 use profiles::roofline::joined::Measured;
 use profiles::roofline::profile::{Asked, Costs};
 use profiles::roofline::shape::DATA_TYPES;
-use profiles::roofline::{Chip, Efficiencies, Shape, chip, profile, soc};
+use profiles::roofline::{Chip, Efficiencies, Shape, bandwidth, chip, profile, soc};
 
 use crate::failure::{Failure, print, say};
 use crate::import::{open, processor, report, size};
@@ -39,8 +39,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "MODEL", required = true, num_args = 1..=2)]
     model: Vec<PathBuf>,
 
-    /// Measured costs of this chip and model, as `crossinfer import` writes them, in
-    /// place of derived ones; may be repeated.
+    /// Measured costs of this chip and model, or a SoC's measured bandwidth, as
+    /// `crossinfer import` writes them, in place of what is derived; may be repeated.
     #[arg(long, value_name = "FILE")]
     measured: Vec<PathBuf>,
 
@@ -120,7 +120,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         datatype: &datatype,
         runtime: &arguments.runtime,
     };
-    let measured = measured(arguments, &asked, chips)?;
+    let (socs, files) = files(arguments)?;
+    let measured = measured(&files, &asked, chips)?;
+    let soc = with_bandwidth(&socs, chip, &measured, chips)?;
     let costs = costs(&measured, &asked)?;
     for (name, remark) in &costs.remarks {
         say(&format!("{name}: {remark}"));
@@ -132,10 +134,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         return print(&costs.toml);
     };
     let mut held = Held(vec![
-        (
-            format!("{}/soc.toml", chip.key),
-            soc::soc(chip, measured.threads()).into_bytes(),
-        ),
+        (format!("{}/soc.toml", chip.key), soc.into_bytes()),
         (format!("{}/{key}.toml", chip.key), costs.toml.into_bytes()),
     ]);
     // The model's own profile, as `import` writes it, at the precision of this data type.
@@ -188,16 +187,50 @@ fn is_gguf(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "gguf")
 }
 
-/// The measured costs, all of the chip and the model that are asked.
-fn measured(arguments: &Arguments, asked: &Asked<'_>, chips: &[Chip]) -> Result<Measured, Failure> {
+/// A file's name and its text.
+type Text = (String, String);
+
+/// The measured files: SoC profiles, and costs.
+fn files(arguments: &Arguments) -> Result<(Vec<Text>, Vec<Text>), Failure> {
     let mut files = Vec::new();
     for path in &arguments.measured {
         files.push((path.to_string_lossy().into_owned(), read(path)?));
     }
+    let parted = files.into_iter();
+    Ok(parted.partition(|(_, text)| bandwidth::is_soc(text)))
+}
+
+/// The SoC profile of the chip, with the bandwidth that was measured of it.
+fn with_bandwidth(
+    socs: &[Text],
+    chip: &Chip,
+    measured: &Measured,
+    chips: &[Chip],
+) -> Result<String, Failure> {
+    let derived = soc::soc(chip, measured.threads());
+    if socs.is_empty() {
+        return Ok(derived);
+    }
+    let mut known = chips.to_vec();
+    known.extend_from_slice(chip::shipped());
+    let (text, remarks) = bandwidth::join(&derived, socs, chip, &known).map_err(|faults| {
+        Failure::usage(
+            faults.join("\n  "),
+            "only bandwidth that was measured on this chip can stand beside its datasheet (docs/plan.md)",
+        )
+    })?;
+    for remark in remarks {
+        say(&remark);
+    }
+    Ok(text)
+}
+
+/// The measured costs, all of the chip and the model that are asked.
+fn measured(files: &[Text], asked: &Asked<'_>, chips: &[Chip]) -> Result<Measured, Failure> {
     // Chips of the user's own do not tell what others are called.
     let mut known = chips.to_vec();
     known.extend_from_slice(chip::shipped());
-    let measured = Measured::read(&files, asked, &known).map_err(|faults| {
+    let measured = Measured::read(files, asked, &known).map_err(|faults| {
         Failure::usage(
             faults.join("\n  "),
             "only what was measured of this chip, clock, runtime, model and quantisation can stand beside what is derived of it (docs/plan.md)",

@@ -198,6 +198,11 @@ fn the_scenario_of_an_edge_runs_to_the_numbers_of_its_row() {
             &["--edge", "edge.toml", "--socs", "toy,other"],
             "there are 2 plans",
         ),
+        // To see it fail, take what stands between two commas for a name.
+        (
+            &["--socs", "toy,,other"],
+            "`--socs toy,,other` has an empty name",
+        ),
         (&["--socs", "toy, toy"], "`--socs` has `toy` twice"),
         (&["--models", "vlm,vlm"], "`--models` has `vlm` twice"),
         (&["--edge", "none/edge.toml"], "cannot be written"),

@@ -172,10 +172,12 @@ fn a_context_that_no_run_fills_is_not_planned() {
     let case = case(&library, Path::new("camera.toml"), text);
     let targets = targets(&[loose.to_owned()]).unwrap();
     let drawn = row(&case, &targets, Axis::Context, &[60.0, 61.0]).unwrap();
-    assert_eq!(
-        drawn,
-        [Verdict::Meets, Verdict::Unclear].map(Drawn::Verdict)
-    );
+    assert_eq!(drawn, [Drawn::Verdict(Verdict::Meets), Drawn::NotSimulated]);
+    // To see it fail, draw what was not simulated as unclear.
+    let rows = [("a".to_owned(), drawn.clone())];
+    let map = region("t", Axis::Context, &[60.0, 61.0], "", &rows);
+    assert_eq!(map.names[3], "not simulated");
+    assert_eq!(map.cells[0][1], Cell::Choice(3));
     // To see it fail, draw what has no world as missed.
     let text = camera("horizon_s = 60", WINDOW, 0.1, 0.05);
     let text = text.replacen("model = '", "model = 'no-such-", 1);

@@ -11,6 +11,7 @@ pub mod diag;
 pub mod dispatch;
 pub mod drive;
 pub mod load;
+pub mod memory;
 pub mod metrics;
 pub mod rng;
 pub mod simulation;

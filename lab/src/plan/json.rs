@@ -19,7 +19,10 @@ pub fn json(plans: &[Plan], refused: &[(String, String)]) -> Value {
                 "unit": plan.axis.unit(),
                 "conditions": plan.conditions,
                 "stage_times": open_json(&plan.doubt, plan.doubtful.as_ref().map(|ends| {
-                    let one = |of: (Option<f64>, Option<f64>)| json!({ "meets": of.0, "misses": of.1 });
+                    let one = |of: (Option<f64>, Option<f64>)| {
+                        // One look at each load, and no fresh draws.
+                        json!({ "meets": of.0, "misses": of.1, "confirmed": false })
+                    };
                     (one(ends.slow), one(ends.fast))
                 })),
                 "meets": plan.edge.meets,
@@ -128,6 +131,8 @@ pub fn needs_json(needs: &Needs) -> Value {
                 "unit": need.now.map_or("times", |(_, unit)| unit),
                 "misses_times": need.between.0,
                 "meets_times": need.between.1,
+                // One look at each, and no fresh draws.
+                "meets_times_slow_and_fast_confirmed": need.doubtful.as_ref().map(|_| false),
                 "meets_times_slow": need.doubtful.as_ref().and_then(|ends| ends.slow),
                 "meets_times_fast": need.doubtful.as_ref().and_then(|ends| ends.fast),
                 "socs": { "misses": need.socs.0, "meets": need.socs.1 },

@@ -274,6 +274,8 @@ pub enum Drawn {
     Verdict(Verdict),
     /// It has no world: a stage without a cost, a model that does not fit.
     CannotRun,
+    /// It was not simulated: it would change nothing.
+    NotSimulated,
 }
 
 impl Drawn {
@@ -282,6 +284,7 @@ impl Drawn {
         match self {
             Self::Verdict(verdict) => verdict.word(),
             Self::CannotRun => "cannot run",
+            Self::NotSimulated => "not simulated",
         }
     }
 }
@@ -302,7 +305,7 @@ pub fn row(
     let probe = |load: &f64| {
         // What changes nothing tells nothing.
         if reach.as_ref().is_some_and(|(most, _)| load > most) {
-            return Ok(Drawn::Verdict(Verdict::Unclear));
+            return Ok(Drawn::NotSimulated);
         }
         let probe = case.probe(Some((axis, *load)), None, targets, Look::First)?;
         Ok(if probe.refused.is_some() {

@@ -248,6 +248,11 @@ fn bound(metric: Metric, value: &str) -> Result<f64, String> {
     if !bound.is_finite() || bound < 0.0 || (bound == 0.0 && metric.rises()) {
         return Err("a bound must be finite and not negative".to_owned());
     }
+    if matches!(metric, Metric::Share(_)) && bound > 1.0 {
+        return Err(format!(
+            "`{metric}` is a share of all queries, and no more than 100 % of them can be: a bound from 0 to 100 %"
+        ));
+    }
     Ok(bound)
 }
 

@@ -28,6 +28,16 @@ fn targets_have_units() {
     }
 }
 
+/// To see it fail, take any bound.
+#[test]
+fn no_share_is_more_than_all() {
+    assert!(one("refused <= 100 %").is_ok());
+    for text in ["refused <= 200%", "late <= 1.5 1"] {
+        let fault = one(text).expect_err("it bounds nothing");
+        assert!(fault.contains("no more than 100 %"), "{fault}");
+    }
+}
+
 #[test]
 fn what_is_no_target_says_what_would_be_right() {
     for (text, says) in [

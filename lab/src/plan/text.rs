@@ -390,7 +390,7 @@ pub fn needs_table(targets: &[Target], needs: &Needs) -> String {
         paragraph(
             &mut out,
             &format!(
-                "{}; with all at their slow and at their fast ends meet: {}",
+                "{}; with all at their slow and at their fast ends meet (one look at each: not confirmed, as the table is): {}",
                 open(&needs.doubt),
                 doubtful.join("; ")
             ),
@@ -410,14 +410,24 @@ pub fn region(
     y: &str,
     rows: &[(String, Vec<Drawn>)],
 ) -> Map {
-    let mut all = [Verdict::Meets, Verdict::Misses, Verdict::Unclear]
-        .map(Drawn::Verdict)
-        .to_vec();
-    if rows.iter().any(|(_, row)| row.contains(&Drawn::CannotRun)) {
-        all.push(Drawn::CannotRun);
+    // Green, vermilion, and grey for what is not told; the others where there are any.
+    let mut all = vec![
+        (Drawn::Verdict(Verdict::Meets), 2),
+        (Drawn::Verdict(Verdict::Misses), 1),
+        (Drawn::Verdict(Verdict::Unclear), 6),
+    ];
+    for (drawn, colour) in [(Drawn::CannotRun, 3), (Drawn::NotSimulated, 5)] {
+        if rows.iter().any(|(_, row)| row.contains(&drawn)) {
+            all.push((drawn, colour));
+        }
     }
-    let cell =
-        |drawn: &Drawn| Cell::Choice(all.iter().position(|known| known == drawn).unwrap_or(2));
+    let cell = |drawn: &Drawn| {
+        Cell::Choice(
+            all.iter()
+                .position(|(known, _)| known == drawn)
+                .unwrap_or(2),
+        )
+    };
     Map {
         title: title.to_owned(),
         note: String::new(),
@@ -429,8 +439,10 @@ pub fn region(
             .iter()
             .map(|(_, row)| row.iter().map(cell).collect())
             .collect(),
-        names: all.iter().map(|drawn| drawn.word().to_owned()).collect(),
-        // Green, vermilion, and grey for what is not told.
-        colours: vec![2, 1, 6, 3],
+        names: all
+            .iter()
+            .map(|(drawn, _)| drawn.word().to_owned())
+            .collect(),
+        colours: all.iter().map(|(_, colour)| *colour).collect(),
     }
 }

@@ -380,6 +380,12 @@ fn name(config: &Config<'_>, file: &str) -> String {
         stem
     };
     let stem = stem.rsplit("--").next().unwrap_or(stem);
+    // Neither the file nor a folder says a name.
+    let family = config.root.get("model_type").and_then(Value::as_str);
+    let stem = match (stem, family) {
+        ("" | "." | ".." | "-" | "config", Some(family)) => family,
+        _ => stem,
+    };
     if stem.is_empty() {
         "model".to_owned()
     } else {

@@ -13,6 +13,8 @@ pub(super) struct Fitted {
     family: String,
     /// Keys of the chips behind them.
     chips: BTreeSet<String>,
+    /// Whether the chip itself is one of them.
+    pub(super) own: bool,
     /// Why they do not speak for this engine, where they do not.
     pub(super) elsewhere: Option<Elsewhere>,
 }
@@ -68,6 +70,7 @@ impl Fitted {
             family: family.key.clone(),
             elsewhere: (family.kind == "npu" && !chips.is_empty() && !same)
                 .then_some(Elsewhere::Maker(word)),
+            own: chips.contains(&chip.key),
             chips,
         }
     }
@@ -82,5 +85,27 @@ impl fmt::Display for Fitted {
             Some(Elsewhere::Isa(isa)) => write!(f, ", which do not compute by {isa} as this one"),
             None => Ok(()),
         }
+    }
+}
+
+/// On what the factors of measured chips were fitted, and how sure they are; `own`: the chip is one of them.
+pub(super) fn behind(own: bool, families: &[String]) -> String {
+    let chips = if own {
+        "measured chips, this one among them"
+    } else {
+        "other chips"
+    };
+    format!(
+        "fitted on {chips}{}; the interval holds 90 % of chips that were left out (crossinfer validate roofline)",
+        within(families)
+    )
+}
+
+/// What stands in brackets behind a text; nothing for nothing.
+pub(super) fn within(list: &[String]) -> String {
+    if list.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", list.join("; "))
     }
 }

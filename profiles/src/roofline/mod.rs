@@ -6,6 +6,7 @@
 //! ([`efficiency`]), for each runtime and kind of engine, and how far a prediction of a chip that was left out was
 //! off is the interval ([`holdout`]). What a chip cannot do is an answer ([`Refusal`]).
 
+pub mod bandwidth;
 pub mod chip;
 pub mod efficiency;
 mod fitted;

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 
 use super::chip::{Chip, Engine};
 use super::efficiency::{Efficiencies, Family, Phase, Predicted};
-use super::fitted::{Elsewhere, Fitted};
+use super::fitted::{Elsewhere, Fitted, behind, within};
 use super::rows;
 use super::shape::{Shape, Vision};
 use super::soc;
 use super::stage::{self, Placed, Work};
 use sim::cost::{Cost, Time};
+use sim::memory::Weights;
 
 /// A number in TOML.
 pub(super) fn number(value: f64) -> String {
@@ -167,6 +168,7 @@ pub fn costs(
     let mut near = Vec::new();
     let mut elsewhere = Vec::new();
     let mut isas = Vec::new();
+    let mut own = false;
     for (name, engine) in &chip.engines {
         let (family, fitted) = fitted(of, engine, efficiencies);
         let one = Predictor {
@@ -181,6 +183,7 @@ pub fn costs(
         };
         let (text, able) = one.stages(shape);
         if text.contains("_s = ") {
+            own |= fitted.own;
             let list = match fitted.elsewhere {
                 Some(Elsewhere::Maker(_)) => &mut elsewhere,
                 Some(Elsewhere::Isa(_)) => &mut isas,
@@ -213,10 +216,7 @@ pub fn costs(
         "Roofline of the datasheet and the shape of {} in {datatype}",
         shape.name
     );
-    let note = format!(
-        "{roofline}, with efficiencies fitted on other chips{}; the interval holds 90 % of chips that were left out (crossinfer validate roofline)",
-        within(&near)
-    );
+    let note = format!("{roofline}, with efficiencies {}", behind(own, &near));
     origin("roofline", "derived", true, &note);
     let note = format!(
         "{roofline}{}: that this NPU comes as near its peak is assumed, the interval is as wide as the factors of prefills missed encodes, and no share of chips is known to lie in it",
@@ -244,7 +244,7 @@ pub fn costs(
         "encode",
         "derived",
         true,
-        "Roofline of the tower at 16 bits, on one core of an NPU, with the efficiency of encodes measured on other chips; of a runtime whose encodes nobody measured with that of its prefills, and an interval as wide as those missed encodes",
+        "Roofline of the tower at 16 bits, on one core of an NPU, with the efficiency of encodes that were measured; of a runtime whose encodes nobody measured with that of its prefills, and an interval as wide as those missed encodes",
     );
     done.toml = format!(
         "soc = {}\nmodel = {}\n\n{}\n",
@@ -253,15 +253,6 @@ pub fn costs(
         out.trim_end()
     );
     done
-}
-
-/// What stands in brackets behind a text; nothing for nothing.
-fn within(list: &[String]) -> String {
-    if list.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", list.join("; "))
-    }
 }
 
 /// The family of an engine under the runtime that it has here.
@@ -335,10 +326,10 @@ impl Predictor<'_> {
         );
         let mut out = String::new();
         let mut unsupported = Vec::new();
-        let all = [
-            shape.weights(self.datatype).unwrap_or(0.0),
-            shape.tower_bytes,
-        ];
+        let all = Weights {
+            language: shape.weights(self.datatype).unwrap_or(0.0),
+            tower: shape.tower_bytes,
+        };
         let fits = |runs| {
             stage::fits(self.chip, name, self.engine, all, runs)
                 .map_err(|refusal| refusal.to_string())

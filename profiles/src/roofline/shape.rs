@@ -144,8 +144,10 @@ impl Shape {
             tied: file.tied,
             weights_bytes: file.weights_bytes,
             architecture: file.architecture.clone(),
-            // A config.json alone says no name.
-            name: if self.name == "config" {
+            // A config.json alone says no name but that of its family.
+            name: if self.name == "config"
+                || (self.model_type.as_ref()).is_some_and(|family| family.starts_with(&self.name))
+            {
                 file.name.clone()
             } else {
                 self.name

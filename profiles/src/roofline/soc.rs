@@ -32,6 +32,12 @@ pub(super) fn reserved(chip: &Chip) -> f64 {
     (chip.capacity_gb * 1e9 / 10.0).round()
 }
 
+/// Bytes that an engine can address.
+pub(super) fn address_limit(engine: &Engine) -> Option<f64> {
+    let limit = engine.address_limit_gib?;
+    Some((limit * 1_073_741_824.0).round())
+}
+
 /// The SoC profile of a datasheet; `measured` has the threads that engines were measured on.
 pub fn soc(chip: &Chip, measured: &BTreeMap<String, u32>) -> String {
     let mut out = format!(
@@ -71,12 +77,9 @@ pub fn soc(chip: &Chip, measured: &BTreeMap<String, u32>) -> String {
             number(weight),
             number(weight * if engine.kind == "gpu" { 3.0 } else { 1.5 }),
         );
-        if let Some(limit) = engine.address_limit_gib {
-            _ = writeln!(
-                out,
-                "address_limit_bytes = {}",
-                number((limit * 1_073_741_824.0).round())
-            );
+        if let Some(limit) = address_limit(engine) {
+            // To the byte: a model of 4 GiB fits 4 GiB.
+            _ = writeln!(out, "address_limit_bytes = {limit:?}");
         }
         out.push('\n');
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sim::memory::{self, Taken, Weights};
+
 use super::chip::{self, Chip, Engine};
 use super::shape::{DATA_TYPES, Shape, Vision, pairs};
 use super::soc;
@@ -18,28 +20,8 @@ pub enum Refusal {
         /// What it takes.
         takes: Vec<String>,
     },
-    /// The weights exceed what the engine can address, whatever the board has.
-    AddressSpace {
-        /// Engine.
-        engine: String,
-        /// Bytes of the weights.
-        bytes: f64,
-        /// Bytes of them that are the vision tower's.
-        tower: f64,
-        /// Bytes that it can address.
-        limit: f64,
-    },
-    /// The weights exceed the memory of the board.
-    Memory {
-        /// Bytes of the weights.
-        bytes: f64,
-        /// Bytes of them that are the vision tower's.
-        tower: f64,
-        /// Bytes that the SoC's profile reserves.
-        reserved: f64,
-        /// Bytes of the board.
-        capacity: f64,
-    },
+    /// The model does not fit the engine's addresses or the memory.
+    Fit(memory::Refusal),
     /// The datasheet has no peak for the arithmetic of this data type.
     NoPeak {
         /// Engine.
@@ -66,35 +48,7 @@ impl fmt::Display for Refusal {
                 "data type not supported: {engine} takes {}, not {datatype}",
                 takes.join(", ")
             ),
-            Self::AddressSpace {
-                engine,
-                bytes,
-                tower,
-                limit,
-            } => write!(
-                f,
-                "does not fit this engine's address space: {:.2} GiB of weights{}, {engine} addresses {:.2} GiB",
-                bytes / GIB,
-                of_tower(*tower, GIB, "GiB"),
-                limit / GIB
-            ),
-            Self::Memory {
-                bytes,
-                tower,
-                reserved,
-                capacity,
-            } => {
-                write!(
-                    f,
-                    "does not fit memory: {:.2} GB of weights{}",
-                    bytes / 1e9,
-                    of_tower(*tower, 1e9, "GB")
-                )?;
-                if *reserved > 0.0 {
-                    write!(f, " and {:.2} GB reserved", reserved / 1e9)?;
-                }
-                write!(f, ", the board has {:.2} GB", capacity / 1e9)
-            }
+            Self::Fit(refusal) => refusal.fmt(f),
             Self::NoPeak { engine, arithmetic } => write!(
                 f,
                 "data type not supported: the datasheet states no {arithmetic} rate of {engine}"
@@ -107,18 +61,9 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What of some weights is a tower's, for people.
-fn of_tower(tower: f64, unit: f64, name: &str) -> String {
-    if tower > 0.0 {
-        format!(", {:.2} {name} of them the vision tower's", tower / unit)
-    } else {
-        String::new()
-    }
-}
-
-/// Whether a model fits as `crossinfer check` counts it: in the memory beside its tower and what the SoC's profile
+/// Whether a model fits, by [`sim::memory`] as of a scenario: in the memory beside its tower and what the SoC's profile
 /// reserves, with bytes left for a context, and in the addresses of an engine with the weights of all that it runs.
-/// `all` has the bytes of the language model and of the tower, `runs` which of them this engine runs.
+/// `runs` says whether this engine runs the language model and the tower.
 ///
 /// # Errors
 ///
@@ -127,34 +72,22 @@ pub fn fits(
     chip: &Chip,
     name: &str,
     engine: &Engine,
-    all: [f64; 2],
+    weights: Weights,
     runs: [bool; 2],
 ) -> Result<(), Refusal> {
-    let [language, tower] = all;
-    let capacity = chip.capacity_gb * 1e9;
-    let reserved = soc::reserved(chip);
-    if language + tower + reserved >= capacity {
-        return Err(Refusal::Memory {
-            bytes: language + tower,
-            tower,
-            reserved,
-            capacity,
-        });
-    }
+    let taken = Taken {
+        weights,
+        reserved: soc::reserved(chip),
+        background: 0.0,
+    };
+    taken.left(chip.capacity_gb * 1e9).map_err(Refusal::Fit)?;
     let of = |runs: bool, bytes: f64| if runs { bytes } else { 0.0 };
-    let (language, tower) = (of(runs[0], language), of(runs[1], tower));
-    match engine.address_limit_gib.map(|limit| limit * GIB) {
-        Some(limit) if language + tower > limit => Err(Refusal::AddressSpace {
-            engine: name.to_owned(),
-            bytes: language + tower,
-            tower,
-            limit,
-        }),
-        _ => Ok(()),
-    }
+    let own = Weights {
+        language: of(runs[0], weights.language),
+        tower: of(runs[1], weights.tower),
+    };
+    memory::addressed(name, own, soc::address_limit(engine)).map_err(Refusal::Fit)
 }
-
-const GIB: f64 = 1_073_741_824.0;
 
 /// Seconds of each bound of a stage, at peaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -220,25 +153,17 @@ impl<'a> Placed<'a> {
         };
         let weights = shape.weights(datatype).ok_or_else(unknown)?;
         let read = shape.read_a_token(datatype).ok_or_else(unknown)?;
-        if let Some(limit) = engine.address_limit_gib.map(|limit| limit * GIB)
-            && weights > limit
-        {
-            return Err(Refusal::AddressSpace {
-                engine: name.to_owned(),
-                bytes: weights,
-                tower: 0.0,
-                limit,
-            });
-        }
-        let capacity = chip.capacity_gb * 1e9;
-        if weights > capacity {
-            return Err(Refusal::Memory {
-                bytes: weights,
-                tower: 0.0,
-                reserved: 0.0,
-                capacity,
-            });
-        }
+        let alone = Weights {
+            language: weights,
+            tower: 0.0,
+        };
+        memory::addressed(name, alone, soc::address_limit(engine)).map_err(Refusal::Fit)?;
+        // What was measured ran, on whatever a board reserved: what a profile reserves is asked of by `fits`.
+        let taken = Taken {
+            weights: alone,
+            ..Taken::default()
+        };
+        taken.left(chip.capacity_gb * 1e9).map_err(Refusal::Fit)?;
         let arithmetic = chip::arithmetic(datatype, &engine.kind);
         let peak = engine
             .peak_gops(arithmetic, threads)

@@ -1,5 +1,6 @@
 //! Laws of the roofline, on chips and models made up here.
 
+mod bandwidth;
 mod joined;
 mod reach;
 mod tower;

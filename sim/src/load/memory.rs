@@ -5,6 +5,7 @@ use super::graph::Stages;
 use super::soc::Soc;
 use crate::cost::CostTable;
 use crate::diag::Diagnostic;
+use crate::memory::{self, Refusal, Taken};
 use crate::spec::model::StageKind;
 use crate::world::{EngineId, MemoryPlan};
 
@@ -25,7 +26,7 @@ pub(super) fn lower(
     faults: &mut Vec<Diagnostic>,
 ) -> MemoryPlan {
     let scenario = &parts.scenario.raw;
-    let memory = &parts.soc.raw.memory;
+    let raw = &parts.soc.raw.memory;
     let model = &parts.model.raw;
     let weights = Weights {
         shared: model.weights_bytes.value,
@@ -45,43 +46,33 @@ pub(super) fn lower(
         .filter(|&engine| soc.has_lane(EngineId(engine as u8)))
         .filter_map(|engine| weights.copies[engine])
         .sum();
-    let capacity = memory.capacity_bytes.value;
-    let taken = memory.reserved_bytes.value
-        + weights.shared
-        + weights.vision
-        + copies
-        + scenario.background.memory_bytes;
-    let mut left = capacity - taken;
-    if left <= 0.0 {
-        let background = scenario.background.memory_bytes;
-        let (place, what) = if taken - background < capacity {
-            let place = parts.scenario.root().key("background").key("memory_bytes");
-            (place, "beside background software ")
+    let capacity = raw.capacity_bytes.value;
+    let taken = Taken {
+        weights: memory::Weights {
+            language: weights.shared + copies,
+            tower: weights.vision,
+        },
+        reserved: raw.reserved_bytes.value,
+        background: scenario.background.memory_bytes,
+    };
+    let mut left = taken.left(capacity).unwrap_or_else(|refusal| {
+        let alone = Taken {
+            background: 0.0,
+            ..taken
+        };
+        let root = parts.scenario.root();
+        let place = if alone.left(capacity).is_ok() {
+            root.key("background").key("memory_bytes")
         } else {
-            (parts.scenario.root().key("model"), "")
+            root.key("model")
         };
         faults.push(
             place
-                .fault(
-                    format!(
-                        "model `{}` does not fit the memory of `{}`",
-                        parts.keys.model, parts.keys.soc
-                    ),
-                    format!(
-                        "{what}{} are taken before any context, of {}",
-                        gigabytes(taken),
-                        gigabytes(capacity)
-                    ),
-                )
-                .help(format!(
-                    "weights take {}, reserved memory {}, background software {}: choose a smaller model or a SoC with more memory",
-                    gigabytes(weights.shared + weights.vision + copies),
-                    gigabytes(memory.reserved_bytes.value),
-                    gigabytes(background),
-                )),
+                .fault(refused(parts, &refusal), "nothing is left for a context")
+                .help("choose a smaller model or a SoC with more memory"),
         );
-        left = 0.0;
-    }
+        0.0
+    });
     if let Some(limit) = scenario.limits.kv_budget_bytes {
         left = left.min(limit);
     }
@@ -95,10 +86,10 @@ pub(super) fn lower(
     }
     MemoryPlan {
         capacity: capacity as u64,
-        taken: taken as u64,
+        taken: taken.all() as u64,
         background: scenario.background.memory_bytes as u64,
         kv_budget: budget,
-        bandwidth: memory.bandwidth_gbps.value * 1e9,
+        bandwidth: raw.bandwidth_gbps.value * 1e9,
         background_bandwidth: scenario.background.bandwidth_gbps * 1e9,
     }
 }
@@ -132,24 +123,21 @@ fn check_address_limits(
                 })
         };
         let language = weights.copies[index].unwrap_or(weights.shared);
-        let needs = if runs(false) { language } else { 0.0 }
-            + if runs(true) { weights.vision } else { 0.0 };
-        if needs <= limit.value {
+        let of = |runs: bool, bytes: f64| if runs { bytes } else { 0.0 };
+        let needs = memory::Weights {
+            language: of(runs(false), language),
+            tower: of(runs(true), weights.vision),
+        };
+        let Err(refusal) = memory::addressed(&engine.name, needs, Some(limit.value)) else {
             continue;
-        }
+        };
         faults.push(
             parts
                 .scenario
                 .root()
                 .key("model")
                 .fault(
-                    format!(
-                        "model `{}` does not fit this engine: `{}` needs {}, can address {}",
-                        parts.keys.model,
-                        engine.name,
-                        gigabytes(needs),
-                        gigabytes(limit.value)
-                    ),
+                    refused(parts, &refusal),
                     format!("its weights exceed the address limit of `{}`", engine.name),
                 )
                 .help(format!(
@@ -161,11 +149,8 @@ fn check_address_limits(
     }
 }
 
-/// Bytes in GB (1e9 bytes), for people.
-pub(super) fn gigabytes(bytes: f64) -> String {
-    if bytes < 1e7 {
-        format!("{bytes} bytes")
-    } else {
-        format!("{:.2} GB", bytes * 1e-9)
-    }
+/// A refusal as a fault of this model on this SoC.
+fn refused(parts: &Parts<'_>, refusal: &Refusal) -> String {
+    let (model, soc) = (&parts.keys.model, &parts.keys.soc);
+    format!("model `{model}` on `{soc}` {refusal}")
 }

@@ -106,6 +106,21 @@ impl Tower<'_> {
         Some((proportions as f64 + 1.0) * tiles)
     }
 
+    /// Tiles of a picture that go through Mllama's tower together: it is filled up to so many, whatever its size.
+    pub(super) fn filled(&self) -> Option<f64> {
+        self.get("num_global_layers")?;
+        Some(self.get("max_num_tiles").unwrap_or(4.0))
+    }
+
+    /// Parameters of tables for every tile of every proportion, of which a picture takes those of its own.
+    pub(super) fn tables(&self) -> f64 {
+        let hidden = self.first(&["embed_dim", "hidden_size"]);
+        match (self.mllama_tiles(), hidden) {
+            (Some(_), Some(hidden)) => self.positions() * hidden,
+            _ => 0.0,
+        }
+    }
+
     /// Bytes of the tower's weights at 16 bits, where its shape is stated.
     pub(super) fn weights(&self) -> Option<Known> {
         let hidden = self.first(&["embed_dim", "hidden_size"])?;

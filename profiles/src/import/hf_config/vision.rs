@@ -99,11 +99,12 @@ pub(super) fn roofline(
     } else {
         (width / patch).floor() * (height / patch).floor()
     };
+    let patches = patches * tower.filled().unwrap_or(1.0);
     let (windowed, window) = tower.windows(patch).unwrap_or((0.0, 0.0));
     Some(crate::roofline::shape::Vision {
         windowed,
         window,
-        parameters: tower.weights()?.value / 2.0,
+        parameters: tower.weights()?.value / 2.0 - tower.tables(),
         merging: tower.merging().unwrap_or(0.0),
         merged: merge * merge,
         patches: (patches >= 1.0).then_some(patches)?,

@@ -158,4 +158,11 @@ fn a_file_without_tokens_has_the_vocabulary_of_its_config() {
         (both.name.as_str(), both.architecture.as_deref()),
         ("Toy", Some("toy"))
     );
+    let family = crate::roofline::Shape {
+        name: "toy_vl".to_owned(),
+        model_type: Some("toy_vl_text".to_owned()),
+        ..own.clone()
+    };
+    let both = family.with_weights_of(&own).expect("they are of one model");
+    assert_eq!(both.name, "Toy");
 }

@@ -42,6 +42,18 @@ fn towers_have_the_weights_of_the_models_cards() {
     let small = 40.0 * 11_520.0 + 4.0 * 1280.0 + 4096.0 + 19.0;
     let done = import(None, &mllama);
     assert_eq!(done.number("vision_weights_bytes"), 2.0 * (own - small));
+    // A frame fills four tiles of 40 x 40 patches that attend to each other, and takes a row or two of the tables.
+    let shape = hf_config::shape("config.json", &mllama, None, &Options::default());
+    let shape = shape.expect("it is whole");
+    let vision = shape.vision.expect("it has a tower");
+    assert_eq!((vision.patches, vision.tiles), (6400.0, 1.0));
+    let tables = (1601.0 * 37.0 + 73.0) * 1280.0;
+    assert_eq!(vision.parameters, own - small - tables);
+    assert_eq!(shape.tower_bytes, 2.0 * (own - small));
+    // Neither a folder nor the file says a name.
+    assert_eq!(shape.name, "mllama");
+    let named = hf_config::shape("toy-11b/config.json", &mllama, None, &Options::default());
+    assert_eq!(named.expect("it is whole").name, "toy-11b");
 }
 
 /// 112 pixels are 8 patches a side; two of eight layers see all. SAM states its window in patches.

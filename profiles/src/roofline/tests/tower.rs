@@ -118,20 +118,21 @@ fn what_fits_is_counted_with_the_tower_and_what_is_reserved() {
     let chip = toy("toy", 34.0, 6000.0);
     let refusal = |engine: &str, language: f64, tower: f64, encodes: bool| {
         let of = &chip.engines[engine];
-        let fits = stage::fits(&chip, engine, of, [language, tower], [true, encodes]);
+        let weights = sim::memory::Weights { language, tower };
+        let fits = stage::fits(&chip, engine, of, weights, [true, encodes]);
         fits.err().map(|refusal| refusal.to_string())
     };
     assert_eq!(refusal("cpu", 13e9, 1.3e9, true), None);
     let said = refusal("cpu", 13e9, 1.4e9, true).expect("nothing is left");
     assert_eq!(
         said,
-        "does not fit memory: 14.40 GB of weights, 1.40 GB of them the vision tower's and 1.60 GB reserved, the board has 16.00 GB"
+        "does not fit memory: 14.40 GB of weights (1.40 GB of them the vision tower's) and 1.60 GB reserved, of 16.00 GB"
     );
     assert_eq!(refusal("npu", 4e9, 0.5e9, false), None);
     let said = refusal("npu", 4e9, 0.5e9, true).expect("too many");
     assert!(
         said.starts_with(
-            "does not fit this engine's address space: 4.19 GiB of weights, 0.47 GiB of them"
+            "does not fit this engine's address space: 4.50 GB of weights (0.50 GB of them"
         ),
         "{said}"
     );

@@ -41,6 +41,14 @@ fn profiles_of_a_datasheet_are_right() {
         .unwrap_or_else(|faults| panic!("{faults}\n{}", none.toml));
 }
 
+/// To see it fail, always say that other chips were measured.
+#[test]
+fn a_chip_that_was_measured_itself_is_not_told_of_others() {
+    let costs = costs_of(&toy("a", 34.0, 6000.0), &shape(), "w8a8", &made_up());
+    let note = "fitted on measured chips, this one among them";
+    assert!(costs.toml.contains(note), "{}", costs.toml);
+}
+
 /// To see it fail, let a prefill read what a token reads.
 #[test]
 fn a_mixture_of_experts_is_read_whole_by_a_prefill() {
@@ -250,4 +258,89 @@ fn written_stages_cost_what_is_predicted() {
         }
     }
     assert!(seen > 200, "{seen}");
+}
+
+/// A scenario of what a roofline wrote, with a model of these weights.
+struct Written {
+    soc: String,
+    model: String,
+    costs: String,
+}
+
+impl Written {
+    fn of(chip: &Chip, weights: sim::memory::Weights) -> Self {
+        let model = format!(
+            "name = \"m\"\norigin = \"given\"\nweights_bytes = {:?}\nvision_weights_bytes = {:?}\nkv_bytes_per_token = 1000\nvisual_tokens_per_frame = 100\n\
+             system_tokens = 10\nmax_context_tokens = 4096\nframe_stages = [{{ name = \"ingest\", kind = \"ingest\" }}]\nquery_stages = [{{ name = \"query_prefill\", \
+             kind = \"query_prefill\" }}, {{ name = \"decode\", kind = \"decode\", after = [\"query_prefill\"] }}]\n[origins.given]\nkind = \"assumed\"\nnote = \"made up\"\n",
+            weights.language, weights.tower
+        );
+        Self {
+            soc: soc::soc(chip, &BTreeMap::new()),
+            model,
+            costs: costs_of(chip, &shape(), "w8a8", &made_up()).toml,
+        }
+    }
+
+    /// What the simulator says of it, as `crossinfer check` does.
+    fn checked(&self) -> Vec<String> {
+        let scenario = "title = \"t\"\nsoc = \"toy\"\nmodel = \"m\"\nseed = 1\n[run]\nhorizon_s = 100\n[context]\nkeep = { window = { frames = 6 } }\nbinding = \"arrived\"\n\
+                        [[streams]]\nname = \"door\"\n[streams.frames]\nclock = { periodic = { rate_hz = 0.1 } }\n\
+                        [streams.queries]\narrivals = { poisson = { rate_hz = 0.05 } }\nprompt_tokens = 24\noutput_tokens = 8\n";
+        let inputs = sim::load::Inputs::read("s.toml", scenario, self, self);
+        match inputs.and_then(|inputs| inputs.world()) {
+            Ok(_) => Vec::new(),
+            Err(faults) => faults.list.into_iter().map(|f| f.message).collect(),
+        }
+    }
+}
+
+fn source(name: &str, text: &str) -> sim::load::Source {
+    let (name, text) = (name.to_owned(), text.to_owned());
+    sim::load::Source { name, text }
+}
+
+impl sim::load::Library for Written {
+    fn soc(&self, _: &str) -> Option<sim::load::Source> {
+        Some(source("soc.toml", &self.soc))
+    }
+    fn model(&self, _: &str) -> Option<sim::load::Source> {
+        Some(source("model.toml", &self.model))
+    }
+    fn costs(&self, _: &str, _: &str) -> Option<sim::load::Source> {
+        Some(source("costs.toml", &self.costs))
+    }
+    fn names(&self, _: sim::load::Kind) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl sim::load::Files for Written {
+    fn read(&self, path: &str) -> Result<String, String> {
+        Err(format!("no {path}"))
+    }
+}
+
+/// A roofline and `check` count alike and say so in the same words. To see it fail, count either by a rule
+/// of its own.
+#[test]
+fn what_does_not_fit_is_told_as_check_tells_it() {
+    let chip = toy("toy", 34.0, 6000.0);
+    let limit = 4.0 * 1_073_741_824.0;
+    // The toy's tower has no stage here, so no engine's addresses hold it.
+    for (language, tower) in [
+        (4e9, 9.4e9),
+        (4e9, 10.4e9),
+        (limit, 0.0),
+        (limit + 1.0, 0.0),
+    ] {
+        let weights = sim::memory::Weights { language, tower };
+        let npu = &chip.engines["npu"];
+        let fits = stage::fits(&chip, "npu", npu, weights, [true, false]);
+        let told = Written::of(&chip, weights).checked();
+        match fits {
+            Ok(()) => assert_eq!(told, Vec::<String>::new()),
+            Err(refusal) => assert_eq!(told, [format!("model `m` on `toy` {refusal}")]),
+        }
+    }
 }

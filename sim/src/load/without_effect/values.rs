@@ -2,11 +2,11 @@
 
 use super::super::compile::Parts;
 use super::super::document::Place;
-use super::super::memory::gigabytes;
 use super::super::streams::first_plan;
 use super::Idle;
 use crate::contention::Load;
 use crate::cost::{Noise, StageCosts};
+use crate::memory::gigabytes;
 use crate::spec::model::StageKind;
 use crate::spec::scenario::{Keep, LengthPrediction, StateTransfer};
 use crate::spec::soc::EngineKind;
