@@ -439,6 +439,30 @@ fn a_pause_of_the_machine_changes_no_cost() {
     );
 }
 
+/// An import's own time is a difference of two measurements: on a busy machine it may come out as less than nothing.
+/// To see it fail, divide each point's deviation by the mean of its samples.
+#[test]
+fn copies_whose_samples_cancel_out_have_a_spread_that_can_be_used() {
+    let world = world("");
+    let mut measured = ideal(&world);
+    let point = Point::Stage {
+        engine: "cpu".into(),
+        kind: StageKind::Import,
+        size: 490_000,
+        context: 0,
+    };
+    let series = measured.series.get_mut(&point).unwrap();
+    let middle = series.wall[1];
+    series.wall = vec![-1.9999 * middle, middle, middle];
+    let profile = profile(&world, &measured, None, SOC, &provenance()).unwrap();
+    check_costs("costs.toml", &profile.costs).unwrap_or_else(|faults| panic!("{faults}"));
+    let import = |quality: &&hw::calibrate::profile::Quality| {
+        quality.engine == "cpu" && quality.kind == StageKind::Import
+    };
+    let import = profile.quality.iter().find(import).unwrap();
+    assert!(import.cv < 2.0, "{import:?}");
+}
+
 #[test]
 fn a_profile_gives_back_the_costs_that_were_measured() {
     let world = world("");

@@ -13,21 +13,24 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Of series by point, each in the order of time (one-way analysis of variance; a series that began later lacks
-    /// the first rounds). None is found where there are not two rounds, or no round has two samples.
-    pub fn of<'s>(series: impl Iterator<Item = &'s [f64]> + Clone) -> Self {
-        let longest = series.clone().map(<[f64]>::len).max().unwrap_or(0);
+    /// Of series by point, each in the order of time, and the point's time by its form (one-way analysis of variance; a
+    /// series that began later lacks the first rounds). None is found where there are not two rounds, or no round has
+    /// two samples. A series' own mean would not do to divide by: that of a copy, which is a difference of two
+    /// measurements, may be near nothing.
+    pub fn of<'s>(series: impl Iterator<Item = (&'s [f64], f64)> + Clone) -> Self {
+        let lengths = series.clone().map(|(walls, _)| walls.len());
+        let longest = lengths.max().unwrap_or(0);
         let rounds = longest.min(ROUNDS);
         let mut ratios = vec![Vec::new(); rounds];
-        for series in series {
+        for (series, form) in series {
             let mean = series.iter().sum::<f64>() / series.len() as f64;
-            for (index, secs) in series.iter().enumerate().filter(|_| mean > 0.0) {
+            for (index, secs) in series.iter().enumerate() {
                 let round = if series.len() > rounds {
                     index * rounds / series.len()
                 } else {
                     index + rounds - series.len()
                 };
-                ratios[round].push(secs / mean);
+                ratios[round].push(1.0 + (secs - mean) / form);
             }
         }
         ratios.retain(|round| !round.is_empty());
@@ -75,7 +78,12 @@ mod tests {
     }
 
     fn drift(series: &[Vec<f64>]) -> Drift {
-        Drift::of(series.iter().map(Vec::as_slice))
+        let mean = |series: &Vec<f64>| series.iter().sum::<f64>() / series.len() as f64;
+        Drift::of(
+            series
+                .iter()
+                .map(|series| (series.as_slice(), mean(series))),
+        )
     }
 
     #[test]

@@ -159,9 +159,13 @@ pub(super) fn fits(
             if let Some(refreshed) = refreshed {
                 fit.form.scale(refreshed.factor());
             }
-            let walls = series.iter().map(|(_, series)| series.wall.as_slice());
-            let drift = Drift::of(walls);
-            let spread = spread(series.iter().map(|(_, series)| series));
+            let by_form: Vec<(&Series, f64)> = series
+                .iter()
+                .map(|(point, series)| (series, fit.form.at(point.size, point.context)))
+                .collect();
+            let walls = by_form.iter();
+            let drift = Drift::of(walls.map(|(series, form)| (series.wall.as_slice(), *form)));
+            let spread = spread(&by_form);
             all.push(Quality {
                 engine: engine.name.clone(),
                 kind,
@@ -253,15 +257,14 @@ fn cold(measured: &Measured, on: &str, of: StageKind, fit: &Fit) -> Option<f64> 
     mean_of(&ratios)
 }
 
-/// Pooled coefficient of variation of samples about their points' means.
-fn spread<'s>(series: impl Iterator<Item = &'s Series>) -> f64 {
+/// Pooled coefficient of variation: samples about their points' means, by the points' times by the form, since that is
+/// what the simulator multiplies.
+fn spread(series: &[(&Series, f64)]) -> f64 {
     let (mut square, mut freedom) = (0.0, 0.0);
-    for series in series {
-        if let Some((mean, deviation)) = series.moments()
-            && mean > 0.0
-        {
+    for (series, form) in series {
+        if let Some((_, deviation)) = series.moments() {
             let degrees = (series.wall.len() - 1) as f64;
-            square += degrees * (deviation / mean).powi(2);
+            square += degrees * (deviation / form).powi(2);
             freedom += degrees;
         }
     }
