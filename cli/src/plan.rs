@@ -1,18 +1,21 @@
 //! `crossinfer plan`: the largest load within targets, or the least chip for a load.
 
+mod edge;
+mod plot;
+
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use clap::Args;
 use lab::plan::question::Question;
-use lab::plan::{self, Axis, Case, Plan, PlanError, Range, Target};
-use reports::plot;
+use lab::plan::{self, Axis, Case, PlanError, Range, Target};
 
+use self::edge::{replayable, write_edge};
+use self::plot::{draw, drawable, drawn_against, second};
 use crate::failure::{Failure, print};
 use crate::library::{Disk, Profiles};
 use crate::options::{Format, read};
-use crate::output::png;
 
 /// Find the largest load that meets targets, or the least chip that a load needs.
 ///
@@ -200,23 +203,6 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a plot whose second load is the first, or that would be of several chips.
-fn drawn_against(by: &str, axis: Axis, cases: usize) -> Result<(), Failure> {
-    if second(by)? == axis {
-        return Err(Failure::usage(
-            format!("`--by {by}` is what is made as large as possible already"),
-            "the second load of a plot is another one",
-        ));
-    }
-    if cases > 1 {
-        return Err(Failure::usage(
-            format!("`--by` draws one chip and model, and there are {cases}"),
-            "name one of them; without `--by` they are drawn side by side",
-        ));
-    }
-    Ok(())
-}
-
 /// The scenario and what is asked of it: of a file with a question, or of the options.
 fn question(arguments: &Arguments) -> Result<(PathBuf, Question), Failure> {
     let text = read(&arguments.scenario)?;
@@ -395,53 +381,6 @@ fn screen_line(title: &str, why: &str) -> String {
     screen::hanging(&format!("{title}: none: {why}"), 2)
 }
 
-/// Whether a plot can be written there, before anything is computed for it.
-fn drawable(file: &Path) -> Result<(), Failure> {
-    let ending = file.extension().and_then(|extension| extension.to_str());
-    if !matches!(ending, Some("svg" | "png")) {
-        return Err(Failure::usage(
-            format!("`{}` is neither .svg nor .png", file.display()),
-            "name the plot after its form",
-        ));
-    }
-    writable(file)
-}
-
-/// Whether the scenario of an edge can be written there.
-fn replayable(file: &Path, scenario: &Path, plans: usize) -> Result<(), Failure> {
-    if plans != 1 {
-        return Err(Failure::usage(
-            format!("`--edge` writes one scenario, and there are {plans} plans"),
-            "plan one SoC and one model, or take `scenarios` from `--format json`",
-        ));
-    }
-    let same = |a: &Path, b: &Path| {
-        a.canonicalize()
-            .ok()
-            .is_some_and(|a| b.canonicalize().ok() == Some(a))
-    };
-    if same(file, scenario) {
-        return Err(Failure::usage(
-            format!("`{}` is the scenario itself", file.display()),
-            "name another file",
-        ));
-    }
-    writable(file)
-}
-
-/// Writes the scenario of an edge, if it reads the same from there.
-fn write_edge(file: &Path, case: &Case<'_>, text: &str) -> Result<(), Failure> {
-    let library = Profiles::beside(file);
-    let there = Case {
-        name: file.to_string_lossy().into_owned(),
-        text: text.to_owned(),
-        library: &library,
-        ..*case
-    };
-    case.reads_as(&there).map_err(failed)?;
-    fs::write(file, text).map_err(|error| Failure::write(file.display(), &error))
-}
-
 /// Whether a file can be written there, as far as can be told before.
 fn writable(file: &Path) -> Result<(), Failure> {
     let folder = match file.parent() {
@@ -461,72 +400,4 @@ fn writable(file: &Path) -> Result<(), Failure> {
         return Err(fault(io::ErrorKind::IsADirectory.into()));
     }
     Ok(())
-}
-
-/// The second load of a plot.
-fn second(by: &str) -> Result<Axis, Failure> {
-    Axis::parse(by).map_err(|text| Failure::usage(text, "as in `--by query_rate`"))
-}
-
-/// Columns and rows of the plot.
-const CELLS: usize = 9;
-
-fn draw(
-    file: &Path,
-    arguments: &Arguments,
-    cases: &[(String, Case<'_>)],
-    targets: &[Target],
-    plans: &[Plan],
-) -> Result<(), Failure> {
-    let Some(first) = plans.first() else {
-        return Ok(());
-    };
-    let axis = first.axis;
-    let edges = plans
-        .iter()
-        .flat_map(|plan| [plan.edge.meets, plan.edge.misses]);
-    let top = edges.flatten().fold(0.0, f64::max);
-    // No more is drawn than was asked for, nor where a load changes nothing.
-    let ranges = || plans.iter().map(|plan| plan.edge.range);
-    let least = ranges().map(|range| range.low).fold(f64::MAX, f64::min);
-    let most = ranges().map(|range| range.high).fold(0.0, f64::max);
-    let around = |axis: Axis, middle: f64, (least, most): (f64, f64)| {
-        let low = if axis.whole() { 1.0 } else { middle / 4.0 };
-        let high = if axis.whole() {
-            (middle * 1.5).max(4.0)
-        } else {
-            middle * 4.0
-        };
-        let (low, high) = (low.max(least), high.min(most));
-        plan::grid(axis, Range { low, high }, CELLS)
-    };
-    let columns = around(axis, top, (least, most));
-    let (y, rows) = if let Some(by) = &arguments.by {
-        let by = second(by)?;
-        let (_, case) = &cases[0];
-        let now = by
-            .now(&case.text)
-            .map_err(|text| Failure::usage(text, "check the scenario"))?;
-        let loads = around(by, now, (0.0, f64::MAX));
-        let all = plan::verdicts(case, targets, (axis, &columns), (by, &loads)).map_err(failed)?;
-        let names = loads.iter().map(|load| format!("{load:.4}"));
-        (by.unit().to_owned(), names.zip(all).collect())
-    } else {
-        let mut rows = Vec::new();
-        for (title, case) in cases {
-            rows.push((
-                title.clone(),
-                plan::row(case, targets, axis, &columns).map_err(failed)?,
-            ));
-        }
-        (String::new(), rows)
-    };
-    let targets: Vec<&str> = targets.iter().map(|target| target.text.as_str()).collect();
-    let map = plan::region(&targets.join(" and "), axis, &columns, &y, &rows);
-    let bytes = if file.extension().is_some_and(|ending| ending == "svg") {
-        plot::svg(&map).map_err(Failure::internal)?.into_bytes()
-    } else {
-        png(&file.to_string_lossy(), &map)?
-    };
-    fs::write(file, bytes).map_err(|error| Failure::write(file.display(), &error))
 }

@@ -22,6 +22,7 @@ mod drift;
 mod squares;
 mod stalls;
 mod twin;
+mod walk;
 
 pub mod bench;
 pub mod check;
