@@ -51,6 +51,28 @@ pub(crate) fn mean(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len().max(1) as f64
 }
 
+/// The most that the standard deviation of five numbers above 0 may be of their mean: that of one beside four of next
+/// to nothing, √5.
+const SCATTER: f64 = 2.236;
+
+/// Standard deviation ÷ mean, as a table states them; llama-bench repeats five times unless it is told otherwise.
+///
+/// # Errors
+///
+/// Where no five repeats scatter so.
+pub(crate) fn stated_cv(deviation: f64, mean: f64) -> Result<f64, String> {
+    let cv = deviation / mean;
+    if (0.0..=SCATTER).contains(&cv) {
+        Ok(cv)
+    } else if cv < 0.0 {
+        Err(format!("a deviation of {deviation} is less than nothing"))
+    } else {
+        Err(format!(
+            "a deviation of {deviation} is {cv:.3} times the rate: five repeats of a rate scatter by {SCATTER} times their mean at most"
+        ))
+    }
+}
+
 /// Sample standard deviation ÷ mean; of fewer than two, `None`.
 pub(crate) fn cv(samples: &[f64]) -> Option<f64> {
     if samples.len() < 2 {

@@ -3,6 +3,7 @@
 use super::super::markdown::with_deviation;
 use super::super::note::Notes;
 use super::super::row::{Identity, Place, Row, Spread, Test};
+use super::super::stats::stated_cv;
 use super::super::text::{BYTES_MAX, nearest, point, positive, short, size_bytes};
 use super::context::Context;
 use super::{place, test, tokens};
@@ -183,7 +184,7 @@ impl Table {
             None => None,
         };
         let spread = match deviation {
-            Some(Ok(sd)) if sd.is_finite() && sd > 0.0 => Spread::Cv(sd / rate),
+            Some(Ok(sd)) if sd.is_finite() && sd != 0.0 => Spread::Cv(stated_cv(sd, rate)?),
             Some(Err(_)) => return Err(format!("the row is cut off at `{}`", short(cell))),
             // Of one run there is none, whatever is printed in its place.
             Some(Ok(sd)) if !sd.is_finite() => {

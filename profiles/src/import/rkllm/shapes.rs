@@ -4,6 +4,7 @@ use super::super::llama_bench::engine;
 use super::super::markdown::with_deviation;
 use super::super::note::NoteKind;
 use super::super::row::{ENCODE_CORES, ENCODE_QUANT, Identity, Test};
+use super::super::stats::stated_cv;
 use super::super::text::{duration_s, leading_number, point, positive, short};
 use super::encoder;
 use super::whole::chips;
@@ -463,13 +464,12 @@ impl Reader<'_> {
             let (rate, deviation) = with_deviation(cell(name));
             let read = || {
                 let deviation = deviation.as_deref().map(point).transpose()?;
-                Ok((positive(&rate)?, deviation))
+                let deviation = deviation.and_then(|text| text.parse::<f64>().ok());
+                let rate = positive(&rate)?;
+                Ok((rate, deviation.map(|sd| stated_cv(sd, rate)).transpose()?))
             };
             match read() {
-                Ok((rate, deviation)) => {
-                    let cv = deviation
-                        .and_then(|text| text.parse::<f64>().ok())
-                        .map(|sd| sd / rate);
+                Ok((rate, cv)) => {
                     let shown = format!("{} tok/s", cell(name));
                     self.push(line, &identity, test, tokens as f64 / rate, shown, cv);
                 }

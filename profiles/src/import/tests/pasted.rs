@@ -3,7 +3,7 @@
 use super::super::text::{leading_number, point};
 use super::super::{Kind, NoteKind, Options};
 use super::run;
-use super::samples::{JSONL, RKLLM, TABLE};
+use super::samples::{JSONL, RKLLAMA, RKLLM, TABLE};
 
 const PER_TOKEN: &str = "engines.cpu.stages.ingest.per_token_s";
 
@@ -309,4 +309,31 @@ fn a_table_may_lack_the_bars_at_its_ends() {
         let done = bench("t.md", &text);
         assert!(done.files.is_empty(), "{text}: {}", done.said());
     }
+}
+
+/// To see it fail, take any deviation.
+#[test]
+fn a_deviation_that_no_repeats_have_is_refused_by_line() {
+    for (deviation, says) in [
+        (
+            "400.00",
+            "t.md:6: `pp512`: a deviation of 400 is 3.125 times the rate: five repeats",
+        ),
+        (
+            "-0.50",
+            "t.md:6: `pp512`: a deviation of -0.5 is less than nothing",
+        ),
+    ] {
+        let done = bench(
+            "t.md",
+            &TABLE.replace("128.00 ± 0.50", &format!("128.00 ± {deviation}")),
+        );
+        done.says(NoteKind::Skipped, says);
+    }
+    let text = RKLLAMA.replace("128.0±0.1", "128.0±300");
+    let done = run(Kind::Rkllm, &Options::default(), &[("t.md", &text)]);
+    done.says(
+        NoteKind::Skipped,
+        "t.md:5: `pp (tok/s)`: a deviation of 300 is 2.344 times the rate",
+    );
 }
